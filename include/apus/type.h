@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Type descriptors: how a C struct, its CDR image and its JSON form relate.
+ *
+ * A descriptor is immutable static data, generated or written by hand. The library reads it to
+ * serialise, to find keys, to compile filters and to print samples; it never copies it, so it must
+ * outlive every participant that uses it.
+ *
+ * In-memory shapes:
+ *   primitives   the C type of the same width (`bool` for BOOL, `char` for CHAR, `uint8_t` for OCTET)
+ *   ENUM         int32_t;  BITMASK: unsigned of 8/16/32/64 bits by bit_bound
+ *   STRING       bound > 0: char[bound + 1] inline, NUL-terminated; bound 0: char * (NULL reads as "")
+ *   ARRAY        the elements inline, row-major; `bound` is the total number of elements
+ *   SEQUENCE     struct apus_sequence; `bound` is the maximum length, 0 = limited by the sample only
+ *   STRUCT       the members at their `offset_bytes`
+ */
+#ifndef APUS_TYPE_H
+#define APUS_TYPE_H
+
+#include <apus/core.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Kinds of type (XTypes 1.3 §7.2.2). */
+enum apus_kind {
+	APUS_KIND_BOOL = 1,
+	APUS_KIND_OCTET,
+	APUS_KIND_CHAR,
+	APUS_KIND_INT8,
+	APUS_KIND_UINT8,
+	APUS_KIND_INT16,
+	APUS_KIND_UINT16,
+	APUS_KIND_INT32,
+	APUS_KIND_UINT32,
+	APUS_KIND_INT64,
+	APUS_KIND_UINT64,
+	APUS_KIND_FLOAT32,
+	APUS_KIND_FLOAT64,
+	APUS_KIND_ENUM,
+	APUS_KIND_BITMASK,
+	APUS_KIND_STRING,
+	APUS_KIND_ARRAY,
+	APUS_KIND_SEQUENCE,
+	APUS_KIND_STRUCT,
+};
+
+/** Extensibility of a struct (XTypes 1.3 §7.2.3). It decides the encapsulation used under XCDR2. */
+enum apus_extensibility {
+	APUS_FINAL = 0,
+	APUS_APPENDABLE = 1,
+};
+
+/** In-memory image of a SEQUENCE. When a sample is decoded, `data` points into the caller's arena. */
+struct apus_sequence {
+	uint32_t length;   /**< elements in use */
+	uint32_t capacity; /**< elements `data` has room for; 0 when borrowed */
+	void *data;        /**< NULL only if length is 0 */
+};
+
+struct apus_type;
+
+/** One member of a STRUCT. */
+struct apus_member {
+	const char *name;             /**< IDL name, case-sensitive */
+	const struct apus_type *type; /**< never NULL */
+	uint32_t offset_bytes;        /**< in the C struct */
+	uint32_t id;                  /**< XTypes member id */
+	bool key;                     /**< part of the instance identity */
+};
+
+/** One label of an ENUM, or one flag of a BITMASK (value = bit position). */
+struct apus_label {
+	const char *name;
+	int32_t value;
+};
+
+/** A type. Fields not named for a kind are 0. */
+struct apus_type {
+	const char *name;                  /**< registered name ("ShapeType", "pkg::Type"); topic types only */
+	uint8_t kind;                      /**< enum apus_kind */
+	uint8_t extensibility;             /**< STRUCT: enum apus_extensibility */
+	uint8_t bit_bound;                 /**< BITMASK: 1…64 */
+	uint32_t size_bytes;               /**< sizeof the in-memory image */
+	uint32_t align_bytes;              /**< its alignment */
+	uint32_t bound;                    /**< STRING, ARRAY, SEQUENCE: see the head of this file */
+	const struct apus_type *element;   /**< ARRAY, SEQUENCE */
+	const struct apus_member *members; /**< STRUCT, in declaration order */
+	uint32_t member_count;
+	const struct apus_label *labels; /**< ENUM, BITMASK */
+	uint32_t label_count;
+};
+
+/** Descriptors of the primitives, for use in member tables. */
+extern APUS_API const struct apus_type apus_type_bool, apus_type_octet, apus_type_char,
+	apus_type_int8, apus_type_uint8, apus_type_int16, apus_type_uint16, apus_type_int32,
+	apus_type_uint32, apus_type_int64, apus_type_uint64, apus_type_float32, apus_type_float64,
+	apus_type_string;
+
+/** CDR data representations (XTypes 1.3 §7.6.3.1.1). */
+enum apus_representation {
+	APUS_XCDR1 = 0,
+	APUS_XCDR2 = 2,
+};
+
+/**
+ * Checks a descriptor: known kinds, offsets inside their struct, bounds, acyclic nesting of at most
+ * 16 levels, at most 256 members a struct, unique member names, keys only where allowed.
+ * Returns 0 or APUS_EINVAL. Any thread; does not block or allocate.
+ */
+APUS_API int apus_type_check(const struct apus_type *type);
+
+/**
+ * Largest number of payload bytes (without the 4-byte encapsulation header) a sample of the type can
+ * need under `representation` (enum apus_representation). Returns 0 if the type has an unbounded
+ * member, or on an invalid argument.
+ */
+APUS_API size_t apus_type_max_bytes(const struct apus_type *type, int representation);
+
+/** True if any member, at any depth of key nesting, is a key. */
+APUS_API bool apus_type_is_keyed(const struct apus_type *type);
+
+/**
+ * Serialises `*sample` into `out`, little-endian, with its 4-byte encapsulation header
+ * (RTPS 2.5 §10.5; padding count in the low option bits).
+ *
+ * key_only: write only the key members, as for dispose and unregister.
+ * Returns the number of bytes written (header included), APUS_ELIMIT if `out_bytes` is too small,
+ * APUS_EENCODING if a string or sequence exceeds its bound or is malformed. On failure the contents
+ * of `out` are unspecified. Any thread; does not allocate.
+ */
+APUS_API int apus_type_encode(const struct apus_type *type, const void *sample, int representation,
+			      bool key_only, void *out, size_t out_bytes);
+
+/**
+ * Deserialises `payload` (with encapsulation header; either byte order; XCDR1 or XCDR2) into
+ * `*sample`, which must be `type->size_bytes` large. Unbounded strings and sequences are placed in
+ * `arena`. Members a shorter appendable sample lacks become zero.
+ *
+ * key_only: the payload holds only key members; the others become zero.
+ * Returns the arena bytes used (0 or more), APUS_EENCODING if the bytes are not a sample of the type,
+ * APUS_ELIMIT if the arena is too small. On failure `*sample` holds no borrowed pointer (all zero).
+ */
+APUS_API int apus_type_decode(const struct apus_type *type, const void *payload, size_t payload_bytes,
+			      bool key_only, void *sample, void *arena, size_t arena_bytes);
+
+/**
+ * Finds a built-in topic type by registered name ("ShapeType", "ShapeTypeExtended", "Blob").
+ * Returns NULL if there is none. Static storage; any thread.
+ */
+APUS_API const struct apus_type *apus_type_builtin(const char *name);
+
+/** C image of the built-in "ShapeType" (final): @key string<128> color; long x, y, shapesize. */
+struct apus_shape {
+	char color[129];
+	int32_t x;
+	int32_t y;
+	int32_t shapesize;
+};
+
+/** Descriptor of struct apus_shape; what apus_type_builtin("ShapeType") returns. */
+extern APUS_API const struct apus_type apus_shape_type;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
