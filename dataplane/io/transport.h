@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transports: a queue delivers bursts of datagrams in buffers that can be held, and accepts bursts of
+ * gathers. That is all the rest of the data plane knows about a network.
+ *
+ * Invariants
+ * - A received buffer belongs to the caller until it is released; the queue never touches it meanwhile.
+ *   Holding all of them stops reception (the kernel's socket buffer takes what follows) and nothing else.
+ * - What apus_dp_queue_tx() was given has been copied or sent when it returns. It never waits.
+ * - Nothing is allocated after open; join and leave create and close sockets but no memory of ours.
+ *
+ * Concurrency: all calls on one queue are serialised by the caller, in practice by the turn word of the
+ * worker that owns it, whose acquire and release order them; they may come from different threads.
+ * The first thread that receives becomes the *issuer* of an io_uring queue, for good: let it be the
+ * worker's own. Calls of other threads work too, through plain socket calls. Only counters may be read
+ * at any time by anybody.
+ *
+ * A queue is an operations table plus what the caller may read. Another kind of queue (a DPDK pair, a
+ * fake one in a test) embeds struct apus_dp_queue as its first member and fills in the table.
+ */
+#ifndef APUS_DATAPLANE_IO_TRANSPORT_H
+#define APUS_DATAPLANE_IO_TRANSPORT_H
+
+#include "base/atomics.h"
+#include "base/guid.h"
+#include "dataplane/io/netif.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/** Most multicast groups one queue listens to at once. */
+#define APUS_DP_GROUP_MAX 8
+/** Most gather elements of one datagram. */
+#define APUS_DP_IOV_MAX 4
+/** Largest UDP payload over IPv4: 65535 less the IP and UDP headers. */
+#define APUS_DP_DATAGRAM_MAX_BYTES 65507
+/** Longest burst handled by one system call; longer ones are split. */
+#define APUS_DP_BURST_MAX 64
+
+/** A transport address. Compare with apus_dp_addr_equal(): there is no padding to ignore. */
+struct apus_dp_addr {
+	uint16_t family; /* AF_INET; 0 = none */
+	uint16_t port;   /* host order */
+	uint8_t ip[16];  /* IPv4 in bytes 12…15, the others 0, as in a locator */
+};
+
+static inline bool apus_dp_addr_equal(const struct apus_dp_addr *a, const struct apus_dp_addr *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+/** The address of IPv4 `a.b.c.d:port`. */
+static inline struct apus_dp_addr apus_dp_addr_v4(const uint8_t ipv4[4], uint16_t port)
+{
+	struct apus_dp_addr addr = {.family = AF_INET, .port = port};
+
+	memcpy(addr.ip + 12, ipv4, 4);
+	return addr;
+}
+
+/** True for 224.0.0.0/4. */
+static inline bool apus_dp_addr_is_multicast(const struct apus_dp_addr *addr)
+{
+	return addr->family == AF_INET && (addr->ip[12] & 0xf0) == 0xe0;
+}
+
+static inline struct apus_locator apus_dp_addr_to_locator(const struct apus_dp_addr *addr)
+{
+	struct apus_locator locator = {.kind = APUS_LOCATOR_UDPV4, .port = addr->port};
+
+	memcpy(locator.address + 12, addr->ip + 12, 4);
+	return locator;
+}
+
+/** Converts a locator; false (output untouched) unless it is UDPv4 with a port of 1…65535 and an address
+ *  other than 0.0.0.0. Bytes 0…11, which should be zero, are ignored. */
+static inline bool apus_dp_addr_from_locator(const struct apus_locator *locator,
+					     struct apus_dp_addr *addr_out)
+{
+	static const uint8_t none[4];
+
+	if (locator->kind != APUS_LOCATOR_UDPV4 || locator->port < 1 || locator->port > 65535 ||
+	    memcmp(locator->address + 12, none, 4) == 0)
+		return false;
+	*addr_out = apus_dp_addr_v4(locator->address + 12, (uint16_t)locator->port);
+	return true;
+}
+
+/** One received datagram. */
+struct apus_dp_rx {
+	const uint8_t *bytes; /* the UDP payload, valid until released; at least 8-byte aligned */
+	uint32_t length;      /* bytes received; 0 is possible */
+	uint32_t token;       /* the queue's name for the buffer; keep it for the release */
+	uint8_t socket_idx;   /* 0: unicast; 1…: a group */
+	bool truncated;       /* the datagram was longer than the buffer: do not use */
+	struct apus_dp_addr from;
+};
+
+/** One datagram to send: a gather of up to APUS_DP_IOV_MAX parts, APUS_DP_DATAGRAM_MAX_BYTES in all. */
+struct apus_dp_tx {
+	struct apus_dp_addr to;
+	int16_t interface_idx; /* multicast: index in config.interfaces; -1: the first. Unicast: ignored */
+	uint8_t iov_count;     /* 1…APUS_DP_IOV_MAX */
+	struct iovec iov[APUS_DP_IOV_MAX];
+};
+
+/** A multicast group: the address joined, on each configured interface, and the port bound. */
+struct apus_dp_group {
+	struct apus_dp_addr group;
+};
+
+enum apus_dp_queue_kind {
+	APUS_DP_QUEUE_AUTO = 0,   /* io_uring where permitted, else sockets, with the reason kept */
+	APUS_DP_QUEUE_URING = 1,  /* io_uring or failure */
+	APUS_DP_QUEUE_SOCKET = 2, /* recvmmsg and sendmmsg */
+	APUS_DP_QUEUE_OTHER = 3,  /* not made by apus_dp_queue_open() */
+};
+
+/** How to open a queue. Start from apus_dp_queue_config_default(). */
+struct apus_dp_queue_config {
+	enum apus_dp_queue_kind kind;
+	struct apus_dp_netif interfaces[APUS_DP_NETIF_MAX];
+	uint32_t interface_count; /* 1…; if all are loopback the unicast socket binds to 127.0.0.1 only */
+	uint16_t unicast_port;    /* exact, or 0 = any free one */
+	bool adopt_fd;            /* take over `unicast_fd`, already bound, instead; on success only */
+	int unicast_fd;
+	struct apus_dp_group groups[APUS_DP_GROUP_MAX];
+	uint32_t group_count;
+	uint32_t rx_buffer_count; /* 1…16384, rounded up to a power of two; default 128 */
+	uint32_t rx_buffer_bytes; /* payload room of each, 64…65535; default 65535 */
+	uint32_t sndbuf_bytes;    /* SO_SNDBUF; 0 = the kernel's default */
+	uint32_t rcvbuf_bytes;    /* SO_RCVBUF of each socket; 0 = the kernel's default */
+	uint8_t multicast_ttl;    /* default 1 */
+	bool multicast_loop;      /* own host hears it too; default true */
+	/* Sockets kind: idle group sockets are looked at every so many receive calls (1…255), because each
+	 * look is a system call; default 8. 1 = at each call. */
+	uint8_t group_poll_interval;
+};
+
+/** What happened on a queue. Written under the turn, read by anybody. */
+struct apus_dp_queue_counters {
+	struct apus_counter rx;            /* datagrams delivered, truncated ones included */
+	struct apus_counter rx_bytes;
+	struct apus_counter rx_truncated;
+	struct apus_counter rx_starved;    /* times reception stopped because all buffers were held */
+	struct apus_counter rx_errors;     /* unexpected errors of the kernel on receive */
+	struct apus_counter tx;            /* datagrams accepted by the kernel */
+	struct apus_counter tx_bytes;
+	struct apus_counter tx_dropped;    /* datagrams it refused (full buffer, no route, malformed) */
+	struct apus_counter tx_segmented;  /* datagrams of `tx` that left as part of a UDP_SEGMENT run */
+	struct apus_counter segment_refusals; /* times the kernel refused UDP_SEGMENT */
+	struct apus_counter foreign_calls; /* io_uring: receive calls by other threads than the issuer */
+	struct apus_counter syscalls;      /* made by receive and send */
+};
+
+struct apus_dp_queue;
+
+/** The operations of a kind of queue; the contracts are those of the functions below. */
+struct apus_dp_queue_ops {
+	int (*rx)(struct apus_dp_queue *q, int max, struct apus_dp_rx *out);
+	void (*release)(struct apus_dp_queue *q, const struct apus_dp_rx *rx, int n);
+	int (*tx)(struct apus_dp_queue *q, const struct apus_dp_tx *tx, int n);
+	int (*join)(struct apus_dp_queue *q, const struct apus_dp_group *group);
+	int (*leave)(struct apus_dp_queue *q, const struct apus_dp_group *group);
+	int (*fd)(struct apus_dp_queue *q);
+	void (*close)(struct apus_dp_queue *q);
+};
+
+/** The part of a queue every kind has. All but the counters is constant after open. */
+struct apus_dp_queue {
+	const struct apus_dp_queue_ops *ops;
+	enum apus_dp_queue_kind kind;
+	uint16_t unicast_port;    /* host order */
+	uint32_t mtu_bytes;       /* largest datagram it sends: APUS_DP_DATAGRAM_MAX_BYTES over UDP */
+	char fallback_reason[96]; /* why AUTO did not become io_uring; "" otherwise */
+	struct apus_dp_queue_counters counters;
+};
+
+/** Fills `*config` with the defaults: kind AUTO, no interface, ephemeral port, no group. */
+void apus_dp_queue_config_default(struct apus_dp_queue_config *config);
+
+/**
+ * Opens a queue over UDP.
+ *
+ * The unicast socket binds to every local address, because a peer on this host may well send to
+ * 127.0.0.1, or to 127.0.0.1 only if all interfaces are loopback. Group sockets share their address.
+ * why: gets a sentence on failure; may be NULL.
+ * Returns 0, APUS_EINVAL (a field out of range, a group that is no multicast address), APUS_EADDRINUSE,
+ * APUS_ENODEV (a group cannot be joined on an interface), APUS_ENOTSUP (kind URING refused by kernel or
+ * build), APUS_ENOMEM, APUS_EPERM, APUS_EIO. On failure nothing is left behind and `*queue_out` is untouched.
+ * Any thread. Allocates, and touches the first page of every buffer.
+ */
+int apus_dp_queue_open(const struct apus_dp_queue_config *config, char *why, size_t why_bytes,
+		       struct apus_dp_queue **queue_out);
+
+/**
+ * Receives up to `max` datagrams (at least 1) into `out`; returns how many, 0 if there is none now. Only
+ * 0 means that it is worth sleeping: a smaller burst than asked for may be followed by more. Does not
+ * block. Order is kept per sender and socket while one thread receives.
+ */
+static inline int apus_dp_queue_rx(struct apus_dp_queue *q, int max, struct apus_dp_rx *out)
+{
+	return q->ops->rx(q, max, out);
+}
+
+/** Gives back `n` buffers, in any order; only `token` is read. Each must be held and is released once. */
+static inline void apus_dp_queue_release(struct apus_dp_queue *q, const struct apus_dp_rx *rx, int n)
+{
+	q->ops->release(q, rx, n);
+}
+
+/**
+ * Sends `n` datagrams, in order. Runs of one size to one address leave in one piece where the kernel
+ * segments (so keep them adjacent). Returns how many the kernel accepted; the others are dropped and
+ * counted, and are not necessarily the last ones. Does not block.
+ */
+static inline int apus_dp_queue_tx(struct apus_dp_queue *q, const struct apus_dp_tx *tx, int n)
+{
+	return q->ops->tx(q, tx, n);
+}
+
+/** Starts listening to a group. Returns 0, APUS_EEXIST, APUS_EINVAL, APUS_ELIMIT (APUS_DP_GROUP_MAX),
+ *  APUS_ENODEV, APUS_EADDRINUSE, APUS_EIO. Under the turn; makes system calls. */
+static inline int apus_dp_queue_join(struct apus_dp_queue *q, const struct apus_dp_group *group)
+{
+	return q->ops->join(q, group);
+}
+
+/** Stops listening to a group; datagrams already taken from the kernel may still be delivered. Returns 0
+ *  or APUS_ENOENT. Under the turn; makes system calls. */
+static inline int apus_dp_queue_leave(struct apus_dp_queue *q, const struct apus_dp_group *group)
+{
+	return q->ops->leave(q, group);
+}
+
+/**
+ * Returns a descriptor that polls readable while datagrams wait in the kernel; for sleeping after
+ * apus_dp_queue_rx() returned 0. The queue's own: do not close or read it. The first call makes the
+ * kernel track readiness, which costs each datagram a little: pollers that never sleep do not call it.
+ * Under the turn. Returns APUS_EIO if the kernel refuses.
+ */
+static inline int apus_dp_queue_fd(struct apus_dp_queue *q)
+{
+	return q->ops->fd(q);
+}
+
+/** Closes a queue; held buffers become invalid. No other call may be under way. NULL is allowed. */
+static inline void apus_dp_queue_close(struct apus_dp_queue *q)
+{
+	if (q)
+		q->ops->close(q);
+}
+
+/** "io_uring", "sockets", …: static storage. */
+const char *apus_dp_queue_kind_name(enum apus_dp_queue_kind kind);
+
+#endif
