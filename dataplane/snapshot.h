@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The seam between the two planes; the only data-plane header that control/ includes.
+ *
+ * Down: control builds an immutable snapshot for a writer (whom it sends to) or a reader (whom it hears,
+ * and its filter), publishes it in the endpoint's port and never touches it again. The data plane uses
+ * one generation for a whole turn. Nothing is ever updated in place.
+ *
+ * Reclaim: a domain-wide epoch is raised after each publication. Whoever takes a worker's turn writes
+ * the epoch it saw into the worker's turn word (0 = free), so the word is also the reader's record:
+ * what was replaced at epoch E may be freed once every word is 0 or at least E. Control looks at the
+ * words and never waits.
+ *
+ *   control                                        worker (taking its turn)
+ *   S1 port.snapshot = new        (seq_cst)        T1 e = epoch            (acquire)
+ *   S2 E = ++epoch                (seq_cst)        T2 turn: 0 -> e         (seq_cst CAS)
+ *   S3 look at every turn word    (seq_cst)        T3 load port.snapshot   (seq_cst)
+ *
+ * If S3 misses T2 then T2 follows S3 in the single order of seq_cst operations, so T3 follows S1 and
+ * loads the new snapshot. If S3 sees T2 with e < E, the old snapshot is kept. T1 only ever makes the
+ * recorded epoch too old, which delays a reclaim and never hurries one.
+ */
+#ifndef APUS_DATAPLANE_SNAPSHOT_H
+#define APUS_DATAPLANE_SNAPSHOT_H
+
+#include <stdatomic.h>
+
+#include "base/atomics.h"
+#include "base/guid.h"
+#include "dataplane/io/transport.h"
+#include "dataplane/predicate.h"
+
+/** One matched reader in a writer's snapshot. */
+struct apus_dp_reader_match {
+	struct apus_guid guid;
+	/** Identity of the match, never reused within a participant. It keys the mutable state (sequence
+	 *  windows, acknowledgements), so a new snapshot that still has the match keeps that state. */
+	uint64_t match_id;
+	bool reliable;        /**< it acknowledges */
+	bool transient_local; /**< it wants history from before the match */
+	bool inline_qos;      /**< it expects inline QoS */
+	bool local;           /**< same process: delivered by reference where the worker is the same */
+	struct apus_dp_addr unicast;   /**< where its samples go: the reader's locator, else its participant's */
+	struct apus_dp_addr multicast; /**< family 0 = none */
+	const struct apus_dp_predicate *predicate; /**< writer-side filter, NULL = send everything */
+	uint64_t filter_generation;
+};
+
+/** What a writer sends to. Matches sorted by GUID. */
+struct apus_dp_writer_snapshot {
+	uint64_t generation; /**< grows with each publication of this endpoint; the first is 1 */
+	uint32_t match_count;
+	struct apus_dp_reader_match match[];
+};
+
+/** One matched writer in a reader's snapshot. */
+struct apus_dp_writer_match {
+	struct apus_guid guid;
+	uint64_t match_id;    /**< as above */
+	bool reliable;        /**< it heartbeats; false makes the match best-effort */
+	bool transient_local; /**< writer and reader both: history before the match is wanted */
+	bool local;
+	int32_t strength;     /**< ownership strength it offers */
+	int64_t lease_ns;     /**< liveliness lease it offers */
+	int64_t lifespan_ns;  /**< lifespan it offers */
+	struct apus_dp_addr unicast; /**< where acknowledgements go: the writer's locator, else its participant's */
+};
+
+/** What a reader hears. Matches sorted by GUID. */
+struct apus_dp_reader_snapshot {
+	uint64_t generation;
+	const struct apus_dp_predicate *filter; /**< NULL = everything passes */
+	uint64_t filter_generation;             /**< 0 = never had a filter */
+	uint32_t match_count;
+	struct apus_dp_writer_match match[];
+};
+
+/** Where control publishes a writer's snapshot. Lives inside the data plane's writer. */
+struct apus_dp_writer_port {
+	_Atomic(const struct apus_dp_writer_snapshot *) snapshot; /* written by control only */
+};
+
+/** Where control publishes a reader's snapshot. */
+struct apus_dp_reader_port {
+	_Atomic(const struct apus_dp_reader_snapshot *) snapshot; /* written by control only */
+};
+
+/** The domain-wide epoch, and the turn words that pin it. */
+struct apus_dp_epoch {
+	_Atomic uint64_t current APUS_CACHE_ALIGNED; /* starts at 1; written by control only */
+};
+
+/** Turn word of one worker: 0 = free, else the epoch its holder saw. */
+struct apus_dp_turn {
+	_Atomic uint64_t word APUS_CACHE_ALIGNED;
+	_Atomic uint32_t waiters; /* threads that ask the present holder to give way */
+};
+
+/** Publishes a writer's snapshot; returns the replaced one (NULL at first), which must be kept until
+ *  `*retire_epoch_out` is reclaimable. Control thread (or holder of control's lock) only. */
+static inline const struct apus_dp_writer_snapshot *
+apus_dp_writer_publish(struct apus_dp_epoch *epoch, struct apus_dp_writer_port *port,
+		       const struct apus_dp_writer_snapshot *snapshot, uint64_t *retire_epoch_out)
+{
+	const struct apus_dp_writer_snapshot *old;
+
+	/* S1: seq_cst, pairs with T3; see the head of this file. */
+	old = atomic_exchange(&port->snapshot, snapshot);
+	/* S2: seq_cst, pairs with T1 and orders S1 before S3. */
+	*retire_epoch_out = atomic_fetch_add(&epoch->current, 1) + 1;
+	return old;
+}
+
+/** As apus_dp_writer_publish(), for a reader. */
+static inline const struct apus_dp_reader_snapshot *
+apus_dp_reader_publish(struct apus_dp_epoch *epoch, struct apus_dp_reader_port *port,
+		       const struct apus_dp_reader_snapshot *snapshot, uint64_t *retire_epoch_out)
+{
+	const struct apus_dp_reader_snapshot *old;
+
+	/* S1: seq_cst, pairs with T3; see the head of this file. */
+	old = atomic_exchange(&port->snapshot, snapshot);
+	/* S2: seq_cst, pairs with T1 and orders S1 before S3. */
+	*retire_epoch_out = atomic_fetch_add(&epoch->current, 1) + 1;
+	return old;
+}
+
+/** True if what was retired at `retire_epoch` can be freed as far as this worker is concerned. */
+static inline bool apus_dp_turn_passed(const struct apus_dp_turn *turn, uint64_t retire_epoch)
+{
+	/* S3: seq_cst, pairs with T2. */
+	uint64_t word = atomic_load(&turn->word);
+
+	return word == 0 || word >= retire_epoch;
+}
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole public API of Apus in one include. */
+#ifndef APUS_APUS_H
+#define APUS_APUS_H
+
+#include <apus/config.h>
+#include <apus/core.h>
+#include <apus/filter.h>
+#include <apus/participant.h>
+#include <apus/qos.h>
+#include <apus/type.h>
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Participants, writers and readers.
+ *
+ * Thread rule for the whole file unless a call says otherwise: any thread may call; a call on an
+ * entity that another thread is deleting is the caller's error. Data calls (write, take, read …) run
+ * in the caller's thread under the turn of the entity's worker; they allocate nothing.
+ *
+ * After fork() every handle is dead in the child: calls return APUS_ECLOSED.
+ */
+#ifndef APUS_PARTICIPANT_H
+#define APUS_PARTICIPANT_H
+
+#include <apus/config.h>
+#include <apus/core.h>
+#include <apus/filter.h>
+#include <apus/qos.h>
+#include <apus/type.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct apus_participant;
+struct apus_writer;
+struct apus_reader;
+
+/* ---- participants -------------------------------------------------------------------------- */
+
+/**
+ * Joins a domain: opens ports, starts the control thread and the configured workers.
+ * config may be NULL (defaults); it is copied. why/why_bytes (may be NULL/0) receive a sentence on failure.
+ * Returns 0, APUS_EINVAL, APUS_ENODEV (interface), APUS_EADDRINUSE (ports), APUS_ENOMEM, APUS_EIO.
+ */
+APUS_API int apus_participant_create(const struct apus_config *config,
+				     struct apus_participant **participant_out, char *why,
+				     size_t why_bytes);
+/** Deletes the participant and all its entities; announces the departure. Blocks briefly (< 1 s). */
+APUS_API void apus_participant_destroy(struct apus_participant *participant);
+/** GUID of the participant. */
+APUS_API struct apus_guid apus_participant_guid(const struct apus_participant *participant);
+/** Number of workers (1…). */
+APUS_API uint32_t apus_participant_worker_count(const struct apus_participant *participant);
+/** What was chosen and why (transport kind, fall-backs, interfaces, ports, huge pages), one `key: value`
+ *  a line, as text for people and logs. Returns 0 or APUS_ELIMIT. */
+APUS_API int apus_participant_report(const struct apus_participant *participant, char *text_out,
+				     size_t text_bytes);
+
+/**
+ * One turn of worker `idx` (mode driven): receives, admits, sends, runs timers; never blocks.
+ * Returns the amount of work done (datagrams and timers; 0 = idle), APUS_EINVAL (no such worker),
+ * APUS_EAGAIN (another thread holds the turn), APUS_ENOTSUP (the worker is spawned).
+ */
+APUS_API int apus_worker_poll(struct apus_participant *participant, uint32_t idx);
+/** A descriptor that becomes readable when worker `idx` has something to receive; for driven workers
+ *  that sleep. Owned by the participant. Negative APUS_E… on error. */
+APUS_API int apus_worker_fd(struct apus_participant *participant, uint32_t idx);
+
+/* ---- writers ------------------------------------------------------------------------------- */
+
+/** How to create a writer or reader. Zero-initialise, then set topic, type and what else is needed. */
+struct apus_endpoint_options {
+	const char *topic;            /**< 1…255 bytes; copied */
+	const struct apus_type *type; /**< must outlive the participant */
+	const char *type_name;        /**< registered name; NULL = type->name */
+	const struct apus_qos *qos;   /**< NULL = the defaults; copied */
+	uint32_t worker_idx;          /**< the worker that owns the endpoint; default 0 */
+
+	/* Readers only: a content filter, or NULL. */
+	const char *filter_name;       /**< name of the filtered topic; NULL = "<topic>_filtered" + number */
+	const char *filter_expression; /**< see <apus/filter.h> */
+	const char *const *filter_parameters;
+	uint32_t filter_parameter_count;
+	struct apus_filter_error *filter_error; /**< out, may be NULL: where and why it does not compile */
+};
+
+/**
+ * Creates a writer. Returns 0, APUS_EINVAL (topic, type, worker), APUS_EQOS, APUS_ENOTSUP (a policy this
+ * version cannot honour), APUS_ELIMIT (endpoints of the participant), APUS_ENOMEM.
+ */
+APUS_API int apus_writer_create(struct apus_participant *participant,
+				const struct apus_endpoint_options *options,
+				struct apus_writer **writer_out);
+/** Deletes a writer: unregisters nothing by itself, announces its end; unacknowledged samples are gone. */
+APUS_API void apus_writer_destroy(struct apus_writer *writer);
+/** GUID of the writer. */
+APUS_API struct apus_guid apus_writer_guid(const struct apus_writer *writer);
+
+/** How a sample ends or begins, for apus_write_as(). */
+enum apus_change { APUS_ALIVE = 0, APUS_DISPOSE = 1, APUS_UNREGISTER = 2, APUS_DISPOSE_UNREGISTER = 3 };
+
+/**
+ * Writes one sample (the in-memory image of the writer's type).
+ * A reliable KEEP_ALL writer whose history is full waits up to max_blocking_ns.
+ * Returns 0, APUS_EENCODING (a string or sequence beyond its bound), APUS_ELIMIT (sample too large, or too
+ * many instances), APUS_ETIMEDOUT, APUS_EDEADLK (would wait inside a callback).
+ */
+APUS_API int apus_write(struct apus_writer *writer, const void *sample);
+/** Like apus_write(), for a change of instance state: only the key members of `sample` matter unless
+ *  kind is APUS_ALIVE. source_time_ns: wall clock ns, or INT64_MIN for now. */
+APUS_API int apus_write_as(struct apus_writer *writer, const void *sample, enum apus_change kind,
+			   int64_t source_time_ns);
+/** Marks the instance of `sample` as disposed. Errors as apus_write(). */
+APUS_API int apus_dispose(struct apus_writer *writer, const void *sample);
+/** Ends this writer's registration of the instance (and disposes it if autodispose). */
+APUS_API int apus_unregister(struct apus_writer *writer, const void *sample);
+/** Writes an already serialised sample (CDR with encapsulation header). Checked against the type. */
+APUS_API int apus_write_cdr(struct apus_writer *writer, const void *payload, size_t payload_bytes);
+/** Waits until every matched reliable reader has acknowledged all samples written before the call.
+ *  Returns 0 or APUS_ETIMEDOUT, APUS_EDEADLK. */
+APUS_API int apus_writer_wait_acked(struct apus_writer *writer, int64_t timeout_ns);
+/** Number of readers matched now. */
+APUS_API uint32_t apus_writer_matched(const struct apus_writer *writer);
+/** Waits until at least `count` readers are matched. Returns 0 or APUS_ETIMEDOUT. */
+APUS_API int apus_writer_wait_matched(struct apus_writer *writer, uint32_t count, int64_t timeout_ns);
+
+/* ---- readers ------------------------------------------------------------------------------- */
+
+/** Instance states (DDS 1.4 §2.2.2.5.1.3); values are mask bits. */
+enum apus_instance_state {
+	APUS_STATE_ALIVE = 1,
+	APUS_STATE_DISPOSED = 2,
+	APUS_STATE_NO_WRITERS = 4,
+};
+
+/** What is known of one sample beside its data (DDS 1.4 §2.2.2.5.1). */
+struct apus_sample_info {
+	struct apus_guid writer;
+	int64_t seq;                /**< sequence number of the writer */
+	int64_t source_time_ns;     /**< wall clock of the writer; INT64_MIN if it sent none */
+	int64_t reception_time_ns;  /**< monotonic clock at admission */
+	apus_instance instance;     /**< APUS_INSTANCE_NONE for keyless types */
+	uint8_t instance_state;     /**< enum apus_instance_state, at the time of the call */
+	bool valid_data;            /**< false: only the key members are meaningful */
+	bool read_before;           /**< sample state READ */
+	bool view_new;              /**< view state NEW */
+	uint32_t disposed_generation_count;
+	uint32_t no_writers_generation_count;
+	uint64_t filter_generation; /**< the generation of the reader's filter it was admitted under */
+};
+
+/** A sample lent by a reader until apus_return(). The payload is CDR with encapsulation header; of a
+ *  sample without valid data it is a key-only payload. */
+struct apus_sample {
+	const void *payload;
+	uint32_t payload_bytes;
+	uint32_t reserved; /**< the library's; do not change */
+	struct apus_sample_info info;
+};
+
+/** Which samples a take or read wants; NULL = all. */
+struct apus_select {
+	uint8_t instance_states; /**< mask of enum apus_instance_state; 0 = any */
+	uint8_t sample_states;   /**< 1 = read, 2 = not read; 0 = any */
+	uint8_t view_states;     /**< 1 = new, 2 = not new; 0 = any */
+	apus_instance instance;  /**< this instance only; APUS_INSTANCE_NONE = any */
+};
+
+/** Creates a reader. Returns as apus_writer_create(), and APUS_EFILTER with *options->filter_error. */
+APUS_API int apus_reader_create(struct apus_participant *participant,
+				const struct apus_endpoint_options *options,
+				struct apus_reader **reader_out);
+/** Deletes a reader. Samples still lent become invalid. */
+APUS_API void apus_reader_destroy(struct apus_reader *reader);
+/** GUID of the reader. */
+APUS_API struct apus_guid apus_reader_guid(const struct apus_reader *reader);
+
+/**
+ * Takes up to `max` samples, oldest first: they leave the reader's history but stay valid until
+ * apus_return(). Returns their number (0 = none), APUS_ELIMIT if too many samples are lent already.
+ */
+APUS_API int apus_take(struct apus_reader *reader, struct apus_sample *samples_out, uint32_t max,
+		       const struct apus_select *select);
+/** Like apus_take(), but the samples stay in the history, marked as read. */
+APUS_API int apus_read(struct apus_reader *reader, struct apus_sample *samples_out, uint32_t max,
+		       const struct apus_select *select);
+/** Gives lent samples back. Returns 0, APUS_EINVAL if one was not lent (the others are returned). */
+APUS_API int apus_return(struct apus_reader *reader, struct apus_sample *samples, uint32_t count);
+/** Waits until the reader has samples, up to timeout_ns. Returns 0 or APUS_ETIMEDOUT. Sleeps, unless the
+ *  reader's worker is driven: then it polls the worker. */
+APUS_API int apus_reader_wait(struct apus_reader *reader, int64_t timeout_ns);
+/** An eventfd that is readable while the reader may have samples, for epoll and io_uring loops. Owned by
+ *  the reader. A read of it re-arms; then take until nothing is left. Negative APUS_E… on error. */
+APUS_API int apus_reader_fd(struct apus_reader *reader);
+/** Number of writers matched now. */
+APUS_API uint32_t apus_reader_matched(const struct apus_reader *reader);
+/** Waits until at least `count` writers are matched. Returns 0 or APUS_ETIMEDOUT. */
+APUS_API int apus_reader_wait_matched(struct apus_reader *reader, uint32_t count, int64_t timeout_ns);
+
+/**
+ * Replaces the reader's filter (expression NULL: removes it). The new filter is compiled before anything
+ * is touched; queued samples that do not satisfy it are removed; it is announced to writers.
+ * Returns the new generation (positive), APUS_EFILTER with *error_out, APUS_ELIMIT.
+ */
+APUS_API int64_t apus_reader_set_filter(struct apus_reader *reader, const char *expression,
+					const char *const *parameters, uint32_t parameter_count,
+					struct apus_filter_error *error_out);
+
+/* ---- what is known of the domain ----------------------------------------------------------- */
+
+/** A participant of the domain, this one included. Pointers are valid during the callback. */
+struct apus_participant_info {
+	struct apus_guid guid;
+	const char *name;   /**< "" if none was announced */
+	const char *vendor; /**< "Cyclone DDS", "Fast DDS", "Apus", … or "vendor XX.XX" */
+	int64_t lease_ns;
+	bool local;         /**< this participant */
+	const char *const *locators; /**< text form "udp4://127.0.0.1:7411 (default)" */
+	uint32_t locator_count;
+};
+
+/** A writer or reader of the domain. Pointers are valid during the callback. */
+struct apus_endpoint_info {
+	struct apus_guid guid;
+	bool is_writer;
+	bool local;
+	const char *topic;
+	const char *type_name;
+	const struct apus_qos *qos;
+	const char *filter_class;      /**< NULL if the reader announced no filter */
+	const char *filter_expression; /**< NULL likewise */
+	const char *const *filter_parameters;
+	uint32_t filter_parameter_count;
+	const char *const *locators; /**< its own; may be 0 */
+	uint32_t locator_count;
+};
+
+/** Visits every known participant in discovery order until `visit` returns false. The callback must not
+ *  call into the library. Returns the number visited or a negative APUS_E…. */
+APUS_API int apus_visit_participants(struct apus_participant *participant,
+				     bool (*visit)(const struct apus_participant_info *, void *), void *user);
+/** Visits every known endpoint (local ones first, then in discovery order); as above. */
+APUS_API int apus_visit_endpoints(struct apus_participant *participant,
+				  bool (*visit)(const struct apus_endpoint_info *, void *), void *user);
+
+/** Why two endpoints do not match: APUS_POLICY_NONE if they do, else the first policy that differs
+ *  (APUS_POLICY_TOPIC and APUS_POLICY_TYPE included). */
+APUS_API int apus_endpoint_mismatch(const struct apus_endpoint_info *writer,
+				    const struct apus_endpoint_info *reader);
+
+/* ---- counters ------------------------------------------------------------------------------ */
+
+/** One named counter ("rx.malformed", "reader.rejected.filter" …). */
+struct apus_stat {
+	const char *name;
+	uint64_t value;
+};
+
+/** Visits the counters of the participant (all workers summed). Returns their number. */
+APUS_API int apus_visit_stats(struct apus_participant *participant,
+			      void (*visit)(const struct apus_stat *, void *), void *user);
+/** Visits the counters of one reader or writer. */
+APUS_API int apus_visit_reader_stats(struct apus_reader *reader,
+				     void (*visit)(const struct apus_stat *, void *), void *user);
+APUS_API int apus_visit_writer_stats(struct apus_writer *writer,
+				     void (*visit)(const struct apus_stat *, void *), void *user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
