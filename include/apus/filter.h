@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Content filters as text: checking them, and evaluating them over serialised samples.
+ *
+ * A reader's filter is given with its QoS; this header is for programs that want to check an expression
+ * before they use it, or to apply one outside a reader (tools, tests, replays). The language is the
+ * filter part of DDS 1.4 Annex B: comparisons (= == <> != < <= > >=), BETWEEN and NOT BETWEEN, AND, OR,
+ * NOT, parentheses, and parameters %0 … %99. Keywords are case-insensitive, member names are not.
+ * Whatever the compiler does not fully understand is refused; nothing is approximated.
+ */
+#ifndef APUS_FILTER_H
+#define APUS_FILTER_H
+
+#include <apus/type.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Where and why an expression was refused. */
+struct apus_filter_error {
+	uint32_t position; /**< byte offset into the expression; its length if the end was unexpected */
+	uint32_t length;   /**< bytes concerned, 0 at the end of the expression */
+	char reason[160];  /**< English, printable, without a final full stop */
+};
+
+/** A compiled filter; immutable after apus_filter_open(). */
+struct apus_filter;
+
+/**
+ * Tells whether an expression compiles for a type.
+ *
+ * type: a STRUCT descriptor. expression: NUL-terminated. parameters: `parameter_count` NUL-terminated
+ * texts; string and enum values may be quoted or not; surplus ones are accepted.
+ * error_out (may be NULL) is written only when APUS_EFILTER is returned.
+ * Returns 0; APUS_EFILTER if the expression is invalid or over a limit; APUS_EINVAL for NULL arguments
+ * or a malformed descriptor; APUS_ENOMEM. Any thread; allocates and frees; does not block.
+ */
+APUS_API int apus_filter_check(const struct apus_type *type, const char *expression,
+			       const char *const *parameters, uint32_t parameter_count,
+			       struct apus_filter_error *error_out);
+
+/**
+ * Compiles an expression. Arguments and errors as apus_filter_check().
+ * On success `*filter_out` is the caller's and must be closed; it borrows nothing.
+ */
+APUS_API int apus_filter_open(const struct apus_type *type, const char *expression,
+			      const char *const *parameters, uint32_t parameter_count,
+			      struct apus_filter **filter_out, struct apus_filter_error *error_out);
+
+/**
+ * Evaluates a filter over one serialised sample (CDR with its 4-byte encapsulation header; either byte
+ * order; XCDR1 or XCDR2).
+ * Returns 1 if the sample passes, 0 if not, APUS_EENCODING if the bytes do not hold the fields the
+ * filter needs. Any number of threads at once; does not allocate or block.
+ */
+APUS_API int apus_filter_match(const struct apus_filter *filter, const void *payload,
+			       size_t payload_bytes);
+
+/** Frees a filter; NULL is allowed. No evaluation may be in progress. */
+APUS_API void apus_filter_close(struct apus_filter *filter);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
