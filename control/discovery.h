@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Discovery: what to announce and when, and what to believe (RTPS 2.5 §8.5).
+ *
+ * A pure state machine over the graph: time is an argument, and everything it wants sent or written goes
+ * through the ops, which it calls only from inside its own functions. Records are encoded when they
+ * change and resent unchanged: an announcement cycle allocates and encodes nothing.
+ *
+ * What is believed: a record describes the participant that sent it (same prefix), an endpoint only of a
+ * known participant; everything else is refused and counted. SEDP data reaches us through matches that
+ * exist only once its participant is known, so an endpoint of an unknown one is forged or belongs to one
+ * that has lapsed: it will be repeated when the participant is matched anew.
+ *
+ * Answers: a newcomer is told about us directly, after a random delay, at a bounded rate; many at once
+ * get one multicast announcement instead. Each further announcement of a participant that has shown no
+ * sign of knowing us (SEDP or ACKNACK traffic for us) is answered again. Until it has, what is sent to
+ * its address stays below three times what came from it: we are no amplifier.
+ *
+ * Thread rule: calls are serialised by control's lock.
+ */
+#ifndef APUS_CONTROL_DISCOVERY_H
+#define APUS_CONTROL_DISCOVERY_H
+
+#include "control/graph.h"
+
+struct apus_ctl_discovery;
+
+/** What discovery asks of its owner. Called under control's lock; must not call back into discovery. */
+struct apus_ctl_discovery_ops {
+	/**
+	 * Sends our SPDP sample as one datagram to `to` (unicast or multicast).
+	 * payload: with encapsulation header; key: the participant's GUID. gone: it is a dispose and
+	 * unregister (status info 3); send PID_KEY_HASH and the key payload.
+	 */
+	void (*announce)(void *user, const struct apus_dp_addr *to, const struct apus_guid *key,
+			 const uint8_t *payload, size_t payload_bytes, bool gone);
+	/**
+	 * Writes a sample with a built-in reliable writer (publications or subscriptions).
+	 * gone: as above. The payload is copied. Returns 0 or a negative APUS_E….
+	 */
+	int (*write)(void *user, struct apus_eid writer, const struct apus_guid *key,
+		     const uint8_t *payload, size_t payload_bytes, bool gone);
+	void *user;
+};
+
+/** How to announce. */
+struct apus_ctl_discovery_config {
+	uint32_t domain;
+	int64_t announce_period_ns;
+	int64_t burst_period_ns;
+	uint32_t burst_count;           /**< announcements at the start, burst_period_ns apart */
+	struct apus_dp_addr multicast;  /**< SPDP group and port; family 0 = none */
+	const struct apus_dp_addr *peers; /**< copied */
+	uint32_t peer_count;
+	uint64_t seed; /**< of the random delays; any value */
+};
+
+/** What was heard and believed. */
+struct apus_ctl_discovery_counters {
+	struct apus_counter announcements_sent; /**< datagrams */
+	struct apus_counter answers_withheld;   /**< by the rule of three */
+	struct apus_counter participants_heard; /**< announcements believed */
+	struct apus_counter own;                /**< our own, looped back */
+	struct apus_counter foreign;            /**< refused: another domain, or another sender's record */
+	struct apus_counter orphans;            /**< endpoint of an unknown participant */
+	struct apus_counter lapsed;             /**< participants whose lease ran out */
+	struct apus_counter departed;           /**< participants that said good-bye */
+};
+
+/**
+ * Creates the state machine; `self` is our own announcement and is encoded at once. The graph and the
+ * functions in ops must outlive it. The first announcement leaves with the first turn.
+ * Returns 0, APUS_ENOMEM, APUS_ELIMIT (record does not encode).
+ */
+int apus_ctl_discovery_create(const struct apus_ctl_discovery_config *config,
+			      const struct apus_ctl_discovery_ops *ops,
+			      struct apus_ctl_graph *graph,
+			      const struct apus_wire_participant_record *self, struct apus_mono now,
+			      struct apus_ctl_discovery **discovery_out);
+/** Frees it; sends nothing. NULL is allowed. */
+void apus_ctl_discovery_destroy(struct apus_ctl_discovery *discovery);
+
+/** Says good-bye to everybody (SPDP dispose), without removing anything from the graph. */
+void apus_ctl_discovery_depart(struct apus_ctl_discovery *discovery);
+
+/**
+ * Expires leases, sends the announcements and answers that are due.
+ * Returns the next instant at which a turn has something to do.
+ */
+struct apus_mono apus_ctl_discovery_turn(struct apus_ctl_discovery *discovery, struct apus_mono now);
+
+/* ---- what came in ---- */
+
+/**
+ * An SPDP sample arrived. source: prefix of the sending participant (RTPS header); from: its address;
+ * datagram_bytes: size of the datagram. Returns enum apus_ctl_admission, APUS_EAGAIN (our own),
+ * APUS_EPERM (not its own record), APUS_EINVAL (other domain), APUS_ELIMIT.
+ */
+int apus_ctl_discovery_on_participant(struct apus_ctl_discovery *discovery,
+				      const struct apus_wire_participant_record *record,
+				      const struct apus_prefix *source,
+				      const struct apus_dp_addr *from, size_t datagram_bytes,
+				      struct apus_mono now);
+/** An SPDP dispose arrived; `gone` names the participant (key payload or key hash). Returns 0,
+ *  APUS_EPERM (not the sender itself), APUS_ENOENT. */
+int apus_ctl_discovery_on_participant_gone(struct apus_ctl_discovery *discovery,
+					   const struct apus_guid *gone,
+					   const struct apus_prefix *source);
+/** An SEDP sample arrived. seq: its sequence number. Returns as apus_ctl_graph_add_endpoint(), and
+ *  APUS_EPERM (not the sender's own endpoint). */
+int apus_ctl_discovery_on_endpoint(struct apus_ctl_discovery *discovery,
+				   const struct apus_wire_endpoint_record *record,
+				   const struct apus_prefix *source, apus_seq seq,
+				   struct apus_mono now);
+/** An SEDP dispose arrived. Returns 0, APUS_EPERM, APUS_ENOENT. */
+int apus_ctl_discovery_on_endpoint_gone(struct apus_ctl_discovery *discovery,
+					const struct apus_guid *gone,
+					const struct apus_prefix *source, struct apus_mono now);
+/** Reliable built-in traffic addressed to us (SEDP data, HEARTBEAT, ACKNACK, liveliness) came from this
+ *  participant: it knows us and is alive. Cheap; unknown prefixes are ignored. */
+void apus_ctl_discovery_on_evidence(struct apus_ctl_discovery *discovery,
+				    const struct apus_prefix *source, struct apus_mono now);
+
+/* ---- our own ---- */
+
+/** Replaces our own announcement (locators changed) and announces it soon. Returns 0 or APUS_ELIMIT. */
+int apus_ctl_discovery_set_self(struct apus_ctl_discovery *discovery,
+				const struct apus_wire_participant_record *self, struct apus_mono now);
+
+/**
+ * Adds an endpoint of ours: admits it to the graph, then writes its SEDP record.
+ * record: apus_wire_endpoint_record_make() plus locators. Returns 0, or as apus_ctl_graph_add_endpoint()
+ * (APUS_EEXIST for a known GUID), or what ops.write returned; on failure nothing has changed.
+ */
+int apus_ctl_discovery_add_local(struct apus_ctl_discovery *discovery,
+				 const struct apus_wire_endpoint_record *record,
+				 const struct apus_ctl_local *local,
+				 struct apus_ctl_endpoint **endpoint_out);
+/** Replaces the record of an endpoint of ours (filter, partitions, strength changed): re-encodes, writes,
+ *  re-matches. generation: of its filter, greater than the last. Errors as above. */
+int apus_ctl_discovery_change_local(struct apus_ctl_discovery *discovery,
+				    const struct apus_wire_endpoint_record *record,
+				    apus_seq generation);
+/** Removes an endpoint of ours and announces its end. Returns 0 or APUS_ENOENT. */
+int apus_ctl_discovery_remove_local(struct apus_ctl_discovery *discovery,
+				    const struct apus_guid *guid);
+
+/** True once the participant has shown that it knows us. */
+bool apus_ctl_discovery_proved(const struct apus_ctl_discovery *discovery,
+			       const struct apus_ctl_participant *participant);
+const struct apus_ctl_discovery_counters *
+apus_ctl_discovery_counters(const struct apus_ctl_discovery *discovery);
+
+#endif

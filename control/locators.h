@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From announced locators to the one address a match uses.
+ *
+ * One procedure selects, for every purpose: it filters, sorts by (learned before configured, priority,
+ * address, port) and drops duplicates, so that two machines of one configuration decide alike. Priority
+ * is nearness: an address this host has, then those that share the longest prefix with an interface.
+ *
+ * Pure; any thread.
+ */
+#ifndef APUS_CONTROL_LOCATORS_H
+#define APUS_CONTROL_LOCATORS_H
+
+#include "dataplane/snapshot.h"
+#include "wire/record.h"
+
+/** Own addresses a policy considers. */
+#define APUS_CTL_OWN_MAX 16
+/** Most candidates of one selection. */
+#define APUS_CTL_CANDIDATES_MAX 64
+
+/** What this participant can reach. */
+struct apus_ctl_locator_policy {
+	uint8_t own[APUS_CTL_OWN_MAX][4]; /**< IPv4 addresses of the interfaces in use, loopback too if used */
+	uint32_t own_count;
+	bool loopback_only; /**< every interface in use is loopback: nothing else is reachable */
+	bool multicast;     /**< samples may go to multicast addresses */
+};
+
+/** One address that might be used. */
+struct apus_ctl_candidate {
+	struct apus_dp_addr addr;
+	bool fallback; /**< from configuration, not learned from the peer */
+};
+
+/**
+ * Selects and orders candidates in place; returns how many remain, best first.
+ * same_host: loopback addresses are meaningful. count ≤ APUS_CTL_CANDIDATES_MAX, those beyond are dropped.
+ */
+uint32_t apus_ctl_locators_select(const struct apus_ctl_locator_policy *policy, bool same_host,
+				  struct apus_ctl_candidate *candidates, uint32_t count);
+
+/**
+ * Chooses the unicast address of an endpoint: the best of its own locators, else the best of its
+ * participant's. False (output cleared, family 0) if none can be used. Locators of other kinds than
+ * UDPv4 are passed over.
+ */
+bool apus_ctl_locators_unicast(const struct apus_ctl_locator_policy *policy, bool same_host,
+			       const struct apus_wire_locators *own,
+			       const struct apus_wire_locators *participant,
+			       struct apus_dp_addr *addr_out);
+
+/** Likewise the multicast address; false if there is none or the policy is against multicast. */
+bool apus_ctl_locators_multicast(const struct apus_ctl_locator_policy *policy,
+				 const struct apus_wire_locators *own,
+				 const struct apus_wire_locators *participant,
+				 struct apus_dp_addr *addr_out);
+
+/** True if a datagram from this address was sent by this host (loopback, or one of our addresses). */
+bool apus_ctl_locators_same_host(const struct apus_ctl_locator_policy *policy,
+				 const struct apus_dp_addr *from);
+
+/**
+ * Expands an initial peer into the metatraffic addresses to announce to: the given port, or with port 0
+ * the ports of participants 0 … max_index of the domain (RTPS 2.5 §9.6.2.3). Returns the number written.
+ */
+uint32_t apus_ctl_peer_expand(const uint8_t ipv4[4], uint16_t port, uint32_t domain,
+			      uint32_t max_index, struct apus_dp_addr *addrs_out, uint32_t capacity);
+
+/** Writes "udp4://127.0.0.1:7411", or "kind 16" for kinds we do not use; cut to text_bytes. */
+void apus_ctl_locator_text(const struct apus_locator *locator, char *text_out, size_t text_bytes);
+
+#endif

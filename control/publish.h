@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the graph to the data plane: builds immutable snapshots, publishes them, and frees what nobody
+ * can still be reading (dataplane/snapshot.h has the protocol).
+ *
+ * One snapshot an endpoint and turn at most, however much changed. An endpoint keeps a bounded number of
+ * generations that wait for reclaim; beyond it further changes coalesce until one is free, and nobody
+ * waits. Compiled filters are shared: one per (type, expression, parameters), counted by reference from
+ * matches and snapshots, and freed with the last of them.
+ *
+ * Thread rule: calls are serialised by control's lock.
+ */
+#ifndef APUS_CONTROL_PUBLISH_H
+#define APUS_CONTROL_PUBLISH_H
+
+#include "control/filter.h"
+#include "control/graph.h"
+#include "dataplane/snapshot.h"
+
+struct apus_ctl_publisher;
+
+/** What a publisher needs. */
+struct apus_ctl_publisher_config {
+	struct apus_dp_epoch *epoch;
+	const struct apus_dp_turn *const *turns; /**< turn words of all workers, control's own included; copied */
+	uint32_t turn_count;
+	uint32_t generations;    /**< retired snapshots an endpoint may keep waiting, 1… */
+	bool writer_filtering;   /**< compile remote readers' filters */
+	uint32_t filter_unique;  /**< compiled filters held at once, local ones included */
+	uint32_t filter_remote_readers; /**< remote readers one writer filters for */
+	struct apus_ctl_filter_limits filter_limits;
+	/** Called after each publication and status change (dirty: APUS_CTL_DIRTY_… bits): to kick a worker
+	 *  and wake waiters. May be NULL. */
+	void (*published)(void *user, struct apus_ctl_endpoint *endpoint, uint32_t dirty);
+	void *user;
+};
+
+struct apus_ctl_publisher_counters {
+	struct apus_counter published;        /**< snapshots */
+	struct apus_counter deferred;         /**< turns in which an endpoint had to wait for a reclaim */
+	struct apus_counter reclaimed;        /**< snapshots freed */
+	struct apus_counter filters_refused;  /**< remote filters not compiled: text, class, or a limit */
+};
+
+/** Creates a publisher for a graph, which must outlive it. Returns 0 or APUS_ENOMEM. */
+int apus_ctl_publisher_create(const struct apus_ctl_publisher_config *config,
+			      struct apus_ctl_graph *graph,
+			      struct apus_ctl_publisher **publisher_out);
+/** Frees it with every snapshot, the current ones too. No worker may run any more. NULL is allowed. */
+void apus_ctl_publisher_destroy(struct apus_ctl_publisher *publisher);
+
+/**
+ * Reclaims, then publishes every dirty endpoint. Returns the number of endpoints that had to be put off
+ * because all their generations are still in use: call again soon then (1 ms). Never waits.
+ */
+uint32_t apus_ctl_publisher_turn(struct apus_ctl_publisher *publisher);
+
+/** Frees what every worker has passed; returns the number of retired snapshots left. */
+uint32_t apus_ctl_publisher_reclaim(struct apus_ctl_publisher *publisher);
+
+/**
+ * Sets the filter of a local reader and marks it for publication. The predicate passes into the
+ * publisher's possession, also on failure (freed then); NULL = no filter. generation: greater than the
+ * one before. Returns 0, APUS_EINVAL (generation, not a local reader), APUS_ELIMIT (filter.unique),
+ * APUS_ENOMEM. For filters of local readers the key of uniqueness is the record's text.
+ */
+int apus_ctl_publisher_set_filter(struct apus_ctl_publisher *publisher,
+				  struct apus_ctl_endpoint *reader,
+				  struct apus_dp_predicate *predicate, uint64_t generation);
+
+/**
+ * A local endpoint is about to leave the graph: takes its snapshot out of the port (NULL then) and
+ * retires it. Call it after the data plane stopped using the port or while it still may, and before
+ * apus_ctl_discovery_remove_local(); the port itself must live until apus_ctl_publisher_passed(epoch).
+ * Returns the epoch at which the port is out of use.
+ */
+uint64_t apus_ctl_publisher_forget(struct apus_ctl_publisher *publisher,
+				   struct apus_ctl_endpoint *endpoint);
+/** True if every worker has passed this epoch. */
+bool apus_ctl_publisher_passed(const struct apus_ctl_publisher *publisher, uint64_t epoch);
+
+/** The present predicate of a local reader (for tests and printing), NULL if none. */
+const struct apus_dp_predicate *
+apus_ctl_publisher_filter(const struct apus_ctl_publisher *publisher,
+			  const struct apus_ctl_endpoint *reader);
+const struct apus_ctl_publisher_counters *
+apus_ctl_publisher_counters(const struct apus_ctl_publisher *publisher);
+
+#endif
