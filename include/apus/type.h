@@ -105,16 +105,19 @@ enum apus_representation {
 };
 
 /**
- * Checks a descriptor: known kinds, offsets inside their struct, bounds, acyclic nesting of at most
- * 16 levels, at most 256 members a struct, unique member names, keys only where allowed.
+ * Checks a descriptor: known kinds, sizes and alignments, members inside their struct and apart from
+ * each other, bounds, acyclic nesting of at most 16 levels, 1 to 256 members a struct, unique member
+ * names and ids, keys only where allowed: primitives, enums, bitmasks, strings, arrays of them other
+ * than of strings, and structs of those (all members of a key struct count if none is marked).
+ * The type itself must be a struct with a name.
  * Returns 0 or APUS_EINVAL. Any thread; does not block or allocate.
  */
 APUS_API int apus_type_check(const struct apus_type *type);
 
 /**
  * Largest number of payload bytes (without the 4-byte encapsulation header) a sample of the type can
- * need under `representation` (enum apus_representation). Returns 0 if the type has an unbounded
- * member, or on an invalid argument.
+ * need under `representation` (enum apus_representation), padding to a multiple of 4 included.
+ * Returns 0 if the type has an unbounded member or exceeds INT32_MAX, or on an invalid argument.
  */
 APUS_API size_t apus_type_max_bytes(const struct apus_type *type, int representation);
 
@@ -126,8 +129,10 @@ APUS_API bool apus_type_is_keyed(const struct apus_type *type);
  * (RTPS 2.5 §10.5; padding count in the low option bits).
  *
  * key_only: write only the key members, as for dispose and unregister.
+ * The payload is padded to a multiple of 4 bytes; `out` must have room for that.
  * Returns the number of bytes written (header included), APUS_ELIMIT if `out_bytes` is too small,
- * APUS_EENCODING if a string or sequence exceeds its bound or is malformed. On failure the contents
+ * APUS_EENCODING if a string, sequence or bitmask exceeds its bound or is malformed, APUS_EINVAL for
+ * an unknown representation. On failure the contents
  * of `out` are unspecified. Any thread; does not allocate.
  */
 APUS_API int apus_type_encode(const struct apus_type *type, const void *sample, int representation,
@@ -136,7 +141,9 @@ APUS_API int apus_type_encode(const struct apus_type *type, const void *sample, 
 /**
  * Deserialises `payload` (with encapsulation header; either byte order; XCDR1 or XCDR2) into
  * `*sample`, which must be `type->size_bytes` large. Unbounded strings and sequences are placed in
- * `arena`. Members a shorter appendable sample lacks become zero.
+ * `arena` (NULL allowed for types that need none). Members a shorter appendable sample lacks become
+ * zero; members a longer one adds are skipped. Strings with embedded NULs, bools other than 0 and 1
+ * and bits beyond a bitmask's bound are refused; enum values are not checked against the labels.
  *
  * key_only: the payload holds only key members; the others become zero.
  * Returns the arena bytes used (0 or more), APUS_EENCODING if the bytes are not a sample of the type,
@@ -159,8 +166,24 @@ struct apus_shape {
 	int32_t shapesize;
 };
 
-/** Descriptor of struct apus_shape; what apus_type_builtin("ShapeType") returns. */
-extern APUS_API const struct apus_type apus_shape_type;
+/** C image of the built-in "ShapeTypeExtended" (appendable): ShapeType with sequence<octet>
+ *  additional_payload_size at its end, as the OMG interoperability test uses it. */
+struct apus_shape_extended {
+	char color[129];
+	int32_t x;
+	int32_t y;
+	int32_t shapesize;
+	struct apus_sequence additional_payload_size;
+};
+
+/** C image of the built-in "Blob" (final): @key unsigned long kid; sequence<octet> data. */
+struct apus_blob {
+	uint32_t kid;
+	struct apus_sequence data;
+};
+
+/** Descriptors of the structs above; what apus_type_builtin() returns for their names. */
+extern APUS_API const struct apus_type apus_shape_type, apus_shape_extended_type, apus_blob_type;
 
 #ifdef __cplusplus
 }

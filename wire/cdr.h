@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CDR, shared parts: the encapsulation header, a bounds-checked cursor, and the walk over values of a
+ * described type. apus_type_encode() and apus_type_decode() are built on it, as is key extraction;
+ * filter programs may use the cursor directly.
+ *
+ * Reading invariant: `pos <= end` always, nothing at or beyond `end` is ever read, and every length is
+ * proved against its bound and against `end - pos` before it moves `pos`. After the first failure a
+ * cursor's position means nothing more.
+ *
+ * Depth of recursion is bounded by APUS_WIRE_TYPE_DEPTH_MAX, whatever the descriptor says.
+ */
+#ifndef APUS_WIRE_CDR_H
+#define APUS_WIRE_CDR_H
+
+#include <apus/type.h>
+#include <string.h>
+
+/** Bytes of the encapsulation header (RTPS 2.5 §10.2): 2 identifier, 2 options. */
+#define APUS_WIRE_ENCAP_BYTES 4
+/** Deepest nesting of constructed types (XTypes sets none; choice, ROS 2 messages need 6). */
+#define APUS_WIRE_TYPE_DEPTH_MAX 16
+
+/** Encapsulation identifiers, the little-endian ones; big-endian is one less
+ *  (RTPS 2.5 §10.5, XTypes 1.3 §7.6.3.1.2). */
+enum apus_wire_encap_id {
+	APUS_WIRE_CDR_LE = 0x0001,
+	APUS_WIRE_PL_CDR_LE = 0x0003,
+	APUS_WIRE_CDR2_LE = 0x0007,
+	APUS_WIRE_D_CDR2_LE = 0x0009,
+	APUS_WIRE_PL_CDR2_LE = 0x000b,
+};
+
+/** Cursor over the body of a payload: positions count from the byte after the encapsulation header,
+ *  which is what CDR alignment refers to. */
+struct apus_wire_cdr {
+	const uint8_t *base;
+	size_t pos;
+	size_t end;
+	uint8_t align_max; /* 8 under XCDR1, 4 under XCDR2 */
+	bool xcdr2;
+	bool delimited; /* DELIMITED_CDR2: the outermost struct has a DHEADER */
+	bool swap;      /* wire byte order is not the host's */
+	bool big;       /* wire byte order is big-endian */
+};
+
+/**
+ * Starts a cursor: reads the encapsulation header and takes the padding it declares off the end.
+ * Returns 0 or APUS_EENCODING (shorter than the header, unknown or parameter-list encapsulation,
+ * more padding than body). Pure.
+ */
+int apus_wire_cdr_open(struct apus_wire_cdr *c, const uint8_t *payload, size_t payload_bytes);
+
+static inline size_t apus_wire_cdr_left(const struct apus_wire_cdr *c)
+{
+	return c->end - c->pos;
+}
+
+/** Moves to the next multiple of min(align, align_max). False if that passes the end. */
+static inline bool apus_wire_cdr_align(struct apus_wire_cdr *c, size_t align)
+{
+	size_t mask = (align < c->align_max ? align : c->align_max) - 1;
+	size_t pos = (c->pos + mask) & ~mask;
+
+	if (pos > c->end)
+		return false;
+	c->pos = pos;
+	return true;
+}
+
+/** Reads one uint32 in host order, aligned. False if it is not all there. */
+static inline bool apus_wire_cdr_u32(struct apus_wire_cdr *c, uint32_t *value_out)
+{
+	uint32_t v;
+
+	if (!apus_wire_cdr_align(c, 4) || apus_wire_cdr_left(c) < 4)
+		return false;
+	memcpy(&v, c->base + c->pos, 4);
+	c->pos += 4;
+	*value_out = c->swap ? __builtin_bswap32(v) : v;
+	return true;
+}
+
+/**
+ * Reads a string: proved NUL-terminated, without another NUL, within `bound` characters (0 = none).
+ * `*chars_out` points into the payload, `*length_out` is the number of characters without the NUL.
+ */
+bool apus_wire_cdr_string(struct apus_wire_cdr *c, uint32_t bound, const char **chars_out,
+			  uint32_t *length_out);
+
+/** Reads an aligned DHEADER and returns in `*end_out` where its object ends. */
+bool apus_wire_cdr_dheader(struct apus_wire_cdr *c, size_t *end_out);
+
+/**
+ * Reads the length of a sequence of `type` (after its DHEADER, where the representation has one). The
+ * length is proved against the bound and against the fewest bytes such elements can take.
+ */
+bool apus_wire_cdr_length(struct apus_wire_cdr *c, const struct apus_type *type,
+			  uint32_t *length_out);
+
+/**
+ * Skips one value of `type`. depth: nesting so far, 0 at the top. Checks lengths and bounds, not
+ * values. False if the bytes do not hold one. Cost linear in the bytes skipped.
+ */
+bool apus_wire_cdr_skip(struct apus_wire_cdr *c, const struct apus_type *type, int depth);
+
+/** Wire size of a fixed-size scalar (primitive, enum, bitmask); 0 for every other kind. */
+size_t apus_wire_scalar_bytes(const struct apus_type *type);
+
+/** True if collections of `type` carry a DHEADER under XCDR2: everything that is not a primitive
+ *  (XTypes 1.3 §7.4.3.5.3, rule 12; enums and bitmasks are not primitives). */
+bool apus_wire_needs_dheader(const struct apus_type *type);
+
+/** True if some member of the struct is marked as key. */
+bool apus_wire_has_keys(const struct apus_type *type);
+
+/**
+ * If the memory image of a type equals its CDR body on this host (little-endian, final, no padding,
+ * only numbers), returns the number of bytes, else 0. `*align_out` (may be NULL) is the alignment such
+ * a value needs on the wire. Worth caching: it costs as much as encoding the type once.
+ */
+size_t apus_wire_plain_bytes(const struct apus_type *type, int representation, size_t *align_out);
+
+/**
+ * apus_type_encode() with a choice of byte order, for tests of the reading side.
+ * Same results and errors.
+ */
+int apus_wire_cdr_encode(const struct apus_type *type, const void *sample, int representation,
+			 bool key_only, bool big_endian, void *out, size_t out_bytes);
+
+#endif

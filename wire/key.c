@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Key plans: the walk from a payload, a sample or canonical bytes to the key's leaves, and back out.
+ *
+ * A plan is the declaration-order walk to the last key leaf, flattened: skip these members, enter this
+ * struct, note this leaf. Whatever the source, the walk yields one reference a leaf; one emitter turns
+ * references into canonical bytes or into a key-only payload.
+ */
+#include "wire/key.h"
+#include "wire/cdr.h"
+#include <md5.h>
+
+enum step_op {
+	STEP_SKIP,  /* members first … first + count - 1 of a struct */
+	STEP_OPEN,  /* an appendable struct begins: DHEADER under XCDR2 */
+	STEP_CLOSE, /* … and ends */
+	STEP_LEAF,  /* a key */
+};
+
+/* Where the bytes of one leaf are: its elements, or a string's characters without the NUL. */
+struct leaf_ref {
+	const uint8_t *data;
+	uint32_t bytes;
+};
+
+/* ---- preparing a plan ---- */
+
+/* The plan being built and the first error met; once rc is set nothing more is added. */
+struct compiler {
+	struct apus_wire_keyplan *plan;
+	int rc;
+};
+
+static struct apus_wire_keystep *add_step(struct compiler *k, enum step_op op,
+					  const struct apus_type *type)
+{
+	struct apus_wire_keystep *step;
+
+	if (k->plan->step_count == APUS_WIRE_KEY_STEPS_MAX) {
+		k->rc = APUS_ELIMIT;
+		return NULL;
+	}
+	step = &k->plan->steps[k->plan->step_count++];
+	memset(step, 0, sizeof(*step));
+	step->op = (uint8_t)op;
+	step->type = type;
+	return step;
+}
+
+static void add_leaf(struct compiler *k, const struct apus_type *type, uint32_t offset_bytes)
+{
+	const bool array = type->kind == APUS_KIND_ARRAY;
+	const struct apus_type *element = array ? type->element : type;
+	struct apus_wire_keystep *step;
+
+	if (element->kind != APUS_KIND_STRING && !apus_wire_scalar_bytes(element)) {
+		k->rc = APUS_EINVAL;
+		return;
+	}
+	if (array && element->kind == APUS_KIND_STRING) {
+		k->rc = APUS_EINVAL;
+		return;
+	}
+	if (k->plan->leaf_count == APUS_WIRE_KEY_LEAVES_MAX) {
+		k->rc = APUS_ELIMIT;
+		return;
+	}
+	step = add_step(k, STEP_LEAF, element);
+	if (!step)
+		return;
+	step->count = array ? type->bound : 1;
+	step->first = k->plan->leaf_count++;
+	step->wire_bytes = (uint8_t)apus_wire_scalar_bytes(element);
+	step->offset_bytes = offset_bytes;
+	step->dheader = array && apus_wire_needs_dheader(element);
+}
+
+static void add_skip(struct compiler *k, const struct apus_type *type, uint32_t first, uint32_t end)
+{
+	struct apus_wire_keystep *step;
+
+	if (first == end)
+		return;
+	step = add_step(k, STEP_SKIP, type);
+	if (!step)
+		return;
+	step->first = (uint16_t)first;
+	step->count = end - first;
+}
+
+static void compile_struct(struct compiler *k, const struct apus_type *type, uint32_t offset_bytes,
+			   bool all, int depth)
+{
+	const bool appendable = type->extensibility == APUS_APPENDABLE;
+	uint32_t skip_from = 0;
+
+	if (depth > APUS_WIRE_TYPE_DEPTH_MAX) {
+		k->rc = APUS_EINVAL;
+		return;
+	}
+	if (appendable)
+		add_step(k, STEP_OPEN, type);
+	for (uint32_t i = 0; i < type->member_count && !k->rc; i++) {
+		const struct apus_member *m = &type->members[i];
+
+		if (!m->key && !all)
+			continue;
+		add_skip(k, type, skip_from, i);
+		skip_from = i + 1;
+		if (m->type->kind == APUS_KIND_STRUCT)
+			compile_struct(k, m->type, offset_bytes + m->offset_bytes,
+				       !apus_wire_has_keys(m->type), depth + 1);
+		else
+			add_leaf(k, m->type, offset_bytes + m->offset_bytes);
+	}
+	add_skip(k, type, skip_from, type->member_count);
+	if (appendable)
+		add_step(k, STEP_CLOSE, type);
+}
+
+static uint16_t find_leaf(const struct apus_wire_keyplan *plan, uint32_t offset_bytes)
+{
+	uint16_t i;
+
+	for (i = 0; i < plan->step_count; i++)
+		if (plan->steps[i].op == STEP_LEAF && plan->steps[i].offset_bytes == offset_bytes)
+			break;
+	return i;
+}
+
+/* The member with the smallest id above `*last`, among those that are keys. */
+static const struct apus_member *next_by_id(const struct apus_type *type, bool all, int64_t *last)
+{
+	const struct apus_member *best = NULL;
+
+	for (uint32_t i = 0; i < type->member_count; i++) {
+		const struct apus_member *m = &type->members[i];
+
+		if ((m->key || all) && m->id > *last && (!best || m->id < best->id))
+			best = m;
+	}
+	if (best)
+		*last = best->id;
+	return best;
+}
+
+/* Fills plan->canonical: leaves in ascending member id at each level. Leaves are recognised by their
+ * offset in the sample, which no two share. */
+static void rank_struct(struct apus_wire_keyplan *plan, const struct apus_type *type,
+			uint32_t offset_bytes, bool all, uint16_t *rank)
+{
+	const struct apus_member *m;
+	int64_t last = -1;
+
+	while ((m = next_by_id(type, all, &last)) != NULL) {
+		if (m->type->kind == APUS_KIND_STRUCT)
+			rank_struct(plan, m->type, offset_bytes + m->offset_bytes,
+				    !apus_wire_has_keys(m->type), rank);
+		else if (*rank < plan->leaf_count)
+			plan->canonical[(*rank)++] = find_leaf(plan, offset_bytes + m->offset_bytes);
+	}
+}
+
+/* Longest canonical key; UINT64_MAX if a string has no bound. */
+static uint64_t longest_key(const struct apus_wire_keyplan *plan)
+{
+	uint64_t pos = 0;
+
+	for (uint16_t i = 0; i < plan->leaf_count; i++) {
+		const struct apus_wire_keystep *step = &plan->steps[plan->canonical[i]];
+		uint64_t mask = (step->wire_bytes && step->wire_bytes < 4 ? step->wire_bytes : 4) - 1;
+
+		pos = (pos + mask) & ~mask;
+		if (step->wire_bytes)
+			pos += (uint64_t)step->wire_bytes * step->count;
+		else if (step->type->bound)
+			pos += 5 + (uint64_t)step->type->bound;
+		else
+			return UINT64_MAX;
+	}
+	return pos;
+}
+
+static void finish_plan(struct apus_wire_keyplan *plan)
+{
+	const struct apus_wire_keystep *steps = plan->steps;
+	uint16_t rank = 0, previous = 0;
+
+	/* Nothing after the last leaf is of interest. */
+	while (plan->step_count && steps[plan->step_count - 1].op != STEP_LEAF)
+		plan->step_count--;
+	rank_struct(plan, plan->type, 0, false, &rank);
+	plan->in_order = true;
+	for (uint16_t i = 0; i < plan->leaf_count; i++) {
+		plan->in_order &= plan->canonical[i] >= previous;
+		previous = plan->canonical[i];
+	}
+	if (plan->leaf_count == 1) {
+		const struct apus_wire_keystep *leaf = &steps[plan->step_count - 1];
+
+		plan->string_only = leaf->wire_bytes == 0 &&
+				    (plan->step_count == 1 ||
+				     (plan->step_count == 2 && steps[0].op == STEP_OPEN));
+	}
+}
+
+int apus_wire_keyplan_init(struct apus_wire_keyplan *plan, const struct apus_type *type,
+			   uint32_t limit_bytes)
+{
+	struct compiler k = {.plan = plan};
+	uint64_t longest;
+
+	if (!type || type->kind != APUS_KIND_STRUCT)
+		return APUS_EINVAL;
+	memset(plan, 0, sizeof(*plan));
+	plan->type = type;
+	if (!apus_wire_has_keys(type))
+		return 0;
+	compile_struct(&k, type, 0, false, 0);
+	if (k.rc)
+		return k.rc;
+	finish_plan(plan);
+	longest = longest_key(plan);
+	if (!limit_bytes)
+		limit_bytes = APUS_WIRE_KEY_LIMIT_DEFAULT;
+	if (longest != UINT64_MAX && longest > limit_bytes)
+		return APUS_ELIMIT;
+	plan->use_md5 = longest > 16;
+	plan->max_bytes = longest == UINT64_MAX ? limit_bytes : (uint32_t)longest;
+	return 0;
+}
+
+/* ---- finding the leaves ---- */
+
+static bool leaf_from_cdr(struct apus_wire_cdr *c, const struct apus_wire_keystep *step, bool dheaders,
+			  struct leaf_ref *ref)
+{
+	size_t bytes = (size_t)step->wire_bytes * step->count, object_end;
+	const char *chars;
+
+	if (step->wire_bytes == 0) {
+		if (!apus_wire_cdr_string(c, step->type->bound, &chars, &ref->bytes))
+			return false;
+		ref->data = (const uint8_t *)chars;
+		return true;
+	}
+	if (dheaders && step->dheader &&
+	    (!apus_wire_cdr_dheader(c, &object_end) || object_end - c->pos != bytes))
+		return false;
+	if (!apus_wire_cdr_align(c, step->wire_bytes) || bytes > apus_wire_cdr_left(c))
+		return false;
+	ref->data = c->base + c->pos;
+	ref->bytes = (uint32_t)bytes;
+	c->pos += bytes;
+	return true;
+}
+
+/* Members an older sender of an appendable struct lacks are not there to be skipped. */
+static bool skip_members(struct apus_wire_cdr *c, const struct apus_wire_keystep *step, bool delimited)
+{
+	for (uint32_t i = 0; i < step->count; i++) {
+		if (delimited && c->pos == c->end)
+			return true;
+		if (!apus_wire_cdr_skip(c, step->type->members[step->first + i].type, 1))
+			return false;
+	}
+	return true;
+}
+
+/* Walks a payload's body. dheaders: appendable structs have theirs (XCDR2 only). */
+static bool leaves_from_payload(const struct apus_wire_keyplan *plan, struct apus_wire_cdr *c,
+				bool key_only, bool dheaders, struct leaf_ref *refs)
+{
+	size_t ends[APUS_WIRE_TYPE_DEPTH_MAX + 2];
+	int open = 0;
+
+	for (uint16_t i = 0; i < plan->step_count; i++) {
+		const struct apus_wire_keystep *step = &plan->steps[i];
+
+		switch (step->op) {
+		case STEP_OPEN:
+			if (!dheaders)
+				break;
+			ends[open++] = c->end;
+			if (!apus_wire_cdr_dheader(c, &c->end))
+				return false;
+			break;
+		case STEP_CLOSE:
+			if (!dheaders)
+				break;
+			c->pos = c->end;
+			c->end = ends[--open];
+			break;
+		case STEP_SKIP:
+			if (!key_only && !skip_members(c, step, dheaders && open > 0))
+				return false;
+			break;
+		default:
+			if (!leaf_from_cdr(c, step, c->xcdr2, &refs[step->first]))
+				return false;
+		}
+	}
+	/* What may follow: more members, or if there are only keys nothing but padding. */
+	return !key_only || (dheaders && open) || apus_wire_cdr_left(c) < 4;
+}
+
+/* The body of a canonical key as a cursor over big-endian XCDR2 bytes without DHEADERs. */
+static struct apus_wire_cdr canonical_cursor(const uint8_t *key, size_t key_bytes)
+{
+	return (struct apus_wire_cdr){.base = key,
+				      .end = key_bytes,
+				      .align_max = 4,
+				      .xcdr2 = true,
+				      .big = true,
+				      .swap = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__};
+}
+
+/* Finds the leaves in canonical bytes and returns the key's length in `*length_out`. */
+static bool leaves_from_canonical(const struct apus_wire_keyplan *plan, const uint8_t *key,
+				  size_t key_bytes, struct leaf_ref *refs, size_t *length_out)
+{
+	struct apus_wire_cdr c = canonical_cursor(key, key_bytes);
+
+	for (uint16_t i = 0; i < plan->leaf_count; i++) {
+		const struct apus_wire_keystep *step = &plan->steps[plan->canonical[i]];
+
+		if (!leaf_from_cdr(&c, step, false, &refs[step->first]))
+			return false;
+	}
+	*length_out = c.pos;
+	return true;
+}
+
+static bool leaves_from_sample(const struct apus_wire_keyplan *plan, const uint8_t *sample,
+			       struct leaf_ref *refs)
+{
+	for (uint16_t i = 0; i < plan->step_count; i++) {
+		const struct apus_wire_keystep *step = &plan->steps[i];
+		const void *value = sample + step->offset_bytes;
+		struct leaf_ref *ref = &refs[step->first];
+		const char *chars = value;
+		size_t length;
+
+		if (step->op != STEP_LEAF)
+			continue;
+		if (step->wire_bytes) {
+			*ref = (struct leaf_ref){value, step->wire_bytes * step->count};
+			continue;
+		}
+		if (!step->type->bound) {
+			memcpy(&chars, value, sizeof(chars));
+			chars = chars ? chars : "";
+		}
+		/* An unbounded string of max_bytes or more fails in the emitter. */
+		length = strnlen(chars, step->type->bound ? (size_t)step->type->bound + 1 : plan->max_bytes);
+		if (step->type->bound && length > step->type->bound)
+			return false;
+		*ref = (struct leaf_ref){(const uint8_t *)chars, (uint32_t)length};
+	}
+	return true;
+}
+
+/* ---- writing them out ---- */
+
+/* How the emitter writes: the form of its output and whether it differs from the references' order. */
+struct emitter {
+	uint8_t *out;
+	size_t pos;
+	size_t end;
+	uint8_t align_max;
+	bool big;      /* byte order of the output */
+	bool swap;     /* the references have the other order */
+	bool dheaders; /* arrays of non-primitives under XCDR2 */
+};
+
+static bool emit_align(struct emitter *e, size_t align)
+{
+	size_t mask = (align < e->align_max ? align : e->align_max) - 1;
+	size_t gap = -e->pos & mask;
+
+	if (gap > e->end - e->pos)
+		return false;
+	memset(e->out + e->pos, 0, gap);
+	e->pos += gap;
+	return true;
+}
+
+static bool emit_u32(struct emitter *e, uint32_t value)
+{
+	if (!emit_align(e, 4) || e->end - e->pos < 4)
+		return false;
+	if (e->big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__))
+		value = __builtin_bswap32(value);
+	memcpy(e->out + e->pos, &value, 4);
+	e->pos += 4;
+	return true;
+}
+
+static bool emit_leaf(struct emitter *e, const struct apus_wire_keystep *step,
+		      const struct leaf_ref *ref)
+{
+	const size_t width = step->wire_bytes;
+	uint8_t *dst;
+
+	if (width == 0) {
+		if (!emit_u32(e, ref->bytes + 1) || ref->bytes >= e->end - e->pos)
+			return false;
+		memcpy(e->out + e->pos, ref->data, ref->bytes);
+		e->out[e->pos + ref->bytes] = 0;
+		e->pos += (size_t)ref->bytes + 1;
+		return true;
+	}
+	if (e->dheaders && step->dheader && !emit_u32(e, ref->bytes))
+		return false;
+	if (!emit_align(e, width) || ref->bytes > e->end - e->pos)
+		return false;
+	dst = e->out + e->pos;
+	e->pos += ref->bytes;
+	if (step->type->kind == APUS_KIND_BOOL) {
+		for (size_t i = 0; i < ref->bytes; i++)
+			dst[i] = ref->data[i] != 0;
+		return true;
+	}
+	if (!e->swap || width == 1) {
+		memcpy(dst, ref->data, ref->bytes);
+		return true;
+	}
+	for (size_t i = 0; i < ref->bytes; i += width)
+		for (size_t b = 0; b < width; b++)
+			dst[i + b] = ref->data[i + width - 1 - b];
+	return true;
+}
+
+/* Writes the canonical key from references. src_big: their byte order. */
+static int emit_canonical(const struct apus_wire_keyplan *plan, const struct leaf_ref *refs,
+			  bool src_big, uint8_t *key_out, size_t key_bytes_max)
+{
+	struct emitter e = {.out = key_out, .align_max = 4, .big = true, .swap = !src_big};
+
+	e.end = key_bytes_max < plan->max_bytes ? key_bytes_max : plan->max_bytes;
+	for (uint16_t i = 0; i < plan->leaf_count; i++) {
+		const struct apus_wire_keystep *step = &plan->steps[plan->canonical[i]];
+
+		if (!emit_leaf(&e, step, &refs[step->first]))
+			return APUS_ELIMIT;
+	}
+	return (int)e.pos;
+}
+
+/* The common case of a string at the start and no DHEADER before it. */
+static int extract_string(const struct apus_wire_keyplan *plan, struct apus_wire_cdr *c, bool key_only,
+			  uint8_t *key_out, size_t key_bytes_max)
+{
+	const struct apus_wire_keystep *step = &plan->steps[plan->step_count - 1];
+	const char *chars;
+	uint32_t length, bytes;
+
+	if (!apus_wire_cdr_string(c, step->type->bound, &chars, &length) ||
+	    (key_only && apus_wire_cdr_left(c) >= 4))
+		return APUS_EENCODING;
+	bytes = length + 1;
+	if ((size_t)bytes + 4 > key_bytes_max || (size_t)bytes + 4 > plan->max_bytes)
+		return APUS_ELIMIT;
+	key_out[0] = (uint8_t)(bytes >> 24);
+	key_out[1] = (uint8_t)(bytes >> 16);
+	key_out[2] = (uint8_t)(bytes >> 8);
+	key_out[3] = (uint8_t)bytes;
+	memcpy(key_out + 4, chars, bytes);
+	return (int)bytes + 4;
+}
+
+int apus_wire_key_extract(const struct apus_wire_keyplan *plan, const uint8_t *payload,
+			  size_t payload_bytes, bool key_only, uint8_t *key_out,
+			  size_t key_bytes_max)
+{
+	struct leaf_ref refs[APUS_WIRE_KEY_LEAVES_MAX];
+	struct apus_wire_cdr c, start;
+	bool found;
+
+	if (plan->leaf_count == 0)
+		return 0;
+	if (apus_wire_cdr_open(&c, payload, payload_bytes) ||
+	    (c.xcdr2 && c.delimited != (plan->type->extensibility == APUS_APPENDABLE)))
+		return APUS_EENCODING;
+	if (plan->string_only && !c.delimited)
+		return extract_string(plan, &c, key_only, key_out, key_bytes_max);
+	start = c;
+	found = leaves_from_payload(plan, &c, key_only, c.xcdr2 && !key_only, refs);
+	/* Interop: key-only payloads come without DHEADERs (Cyclone 0.10.2) or with (XTypes). */
+	if (!found && key_only && start.xcdr2) {
+		c = start;
+		found = leaves_from_payload(plan, &c, key_only, true, refs);
+	}
+	if (!found)
+		return APUS_EENCODING;
+	return emit_canonical(plan, refs, c.big, key_out, key_bytes_max);
+}
+
+int apus_wire_key_from_sample(const struct apus_wire_keyplan *plan, const void *sample,
+			      uint8_t *key_out, size_t key_bytes_max)
+{
+	struct leaf_ref refs[APUS_WIRE_KEY_LEAVES_MAX];
+
+	if (!leaves_from_sample(plan, sample, refs))
+		return APUS_EENCODING;
+	return emit_canonical(plan, refs, __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__, key_out,
+			      key_bytes_max);
+}
+
+void apus_wire_key_hash(const struct apus_wire_keyplan *plan, const uint8_t *key, size_t key_bytes,
+			uint8_t hash_out[16])
+{
+	MD5_CTX md5;
+
+	if (!plan->use_md5) {
+		memset(hash_out, 0, 16);
+		memcpy(hash_out, key, key_bytes < 16 ? key_bytes : 16);
+		return;
+	}
+	MD5Init(&md5);
+	MD5Update(&md5, key, key_bytes);
+	MD5Final(hash_out, &md5);
+}
+
+int apus_wire_key_from_hash(const struct apus_wire_keyplan *plan, const uint8_t hash[16],
+			    uint8_t *key_out, size_t key_bytes_max)
+{
+	struct leaf_ref refs[APUS_WIRE_KEY_LEAVES_MAX];
+	size_t length;
+
+	if (plan->use_md5 || plan->leaf_count == 0)
+		return APUS_ENOTSUP;
+	if (!leaves_from_canonical(plan, hash, 16, refs, &length))
+		return APUS_EENCODING;
+	for (size_t i = length; i < 16; i++)
+		if (hash[i] != 0)
+			return APUS_EENCODING;
+	if (length > key_bytes_max)
+		return APUS_ELIMIT;
+	memcpy(key_out, hash, length);
+	return (int)length;
+}
+
+static void put_encapsulation(uint8_t *out, const struct apus_type *type, int representation,
+			      size_t padding)
+{
+	out[0] = 0;
+	out[1] = representation == APUS_XCDR1		       ? APUS_WIRE_CDR_LE
+		 : type->extensibility == APUS_APPENDABLE ? APUS_WIRE_D_CDR2_LE
+							       : APUS_WIRE_CDR2_LE;
+	out[2] = 0;
+	out[3] = (uint8_t)padding;
+}
+
+int apus_wire_key_payload(const struct apus_wire_keyplan *plan, const uint8_t *key, size_t key_bytes,
+			  int representation, uint8_t *out, size_t out_bytes)
+{
+	const bool xcdr2 = representation == APUS_XCDR2;
+	struct emitter e = {.align_max = xcdr2 ? 4 : 8, .swap = true, .dheaders = xcdr2};
+	struct leaf_ref refs[APUS_WIRE_KEY_LEAVES_MAX];
+	size_t length, body;
+
+	if (representation != APUS_XCDR1 && !xcdr2)
+		return APUS_EINVAL;
+	if (!leaves_from_canonical(plan, key, key_bytes, refs, &length) || length != key_bytes)
+		return APUS_EENCODING;
+	if (out_bytes < APUS_WIRE_ENCAP_BYTES)
+		return APUS_ELIMIT;
+	e.out = out + APUS_WIRE_ENCAP_BYTES;
+	e.end = out_bytes - APUS_WIRE_ENCAP_BYTES;
+	for (uint16_t i = 0; i < plan->step_count; i++)
+		if (plan->steps[i].op == STEP_LEAF &&
+		    !emit_leaf(&e, &plan->steps[i], &refs[plan->steps[i].first]))
+			return APUS_ELIMIT;
+	body = e.pos;
+	if (!emit_align(&e, 4))
+		return APUS_ELIMIT;
+	put_encapsulation(out, plan->type, representation, e.pos - body);
+	return (int)(APUS_WIRE_ENCAP_BYTES + e.pos);
+}
