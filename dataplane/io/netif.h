@@ -16,9 +16,9 @@
 
 /** One interface that is up, with one of its IPv4 addresses. */
 struct apus_dp_netif {
-	char name[16];     /* NUL-terminated */
-	uint32_t ifindex;  /* the kernel's index, never 0 */
-	uint8_t ipv4[4];   /* network order */
+	char name[16];      /* NUL-terminated */
+	uint32_t ifindex;   /* the kernel's index, never 0 */
+	uint8_t ipv4[4];    /* network order */
 	uint32_t mtu_bytes; /* of the link, with IP header; 0 if unknown */
 	bool loopback;
 };

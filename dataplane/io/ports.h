@@ -41,7 +41,8 @@ struct apus_dp_ports {
  * APUS_DP_PARTICIPANT_IDX_MAX, or a port above 65535 (domain 232 has room for indices 0…62 only).
  * Any thread; pure.
  */
-int apus_dp_ports_get(uint32_t domain_id, uint32_t participant_idx, struct apus_dp_ports *ports_out);
+int apus_dp_ports_get(uint32_t domain_id, uint32_t participant_idx,
+		      struct apus_dp_ports *ports_out);
 
 /** A participant index held by two bound sockets. */
 struct apus_dp_port_claim {

@@ -104,7 +104,7 @@ struct apus_dp_rx {
 struct apus_dp_tx {
 	struct apus_dp_addr to;
 	int16_t interface_idx; /* multicast: index in config.interfaces; -1: the first. Unicast: ignored */
-	uint8_t iov_count;     /* 1…APUS_DP_IOV_MAX */
+	uint8_t iov_count; /* 1…APUS_DP_IOV_MAX */
 	struct iovec iov[APUS_DP_IOV_MAX];
 };
 
@@ -124,9 +124,10 @@ enum apus_dp_queue_kind {
 struct apus_dp_queue_config {
 	enum apus_dp_queue_kind kind;
 	struct apus_dp_netif interfaces[APUS_DP_NETIF_MAX];
-	uint32_t interface_count; /* 1…; if all are loopback the unicast socket binds to 127.0.0.1 only */
-	uint16_t unicast_port;    /* exact, or 0 = any free one */
-	bool adopt_fd;            /* take over `unicast_fd`, already bound, instead; on success only */
+	uint32_t
+		interface_count; /* 1…; if all are loopback the unicast socket binds to 127.0.0.1 only */
+	uint16_t unicast_port; /* exact, or 0 = any free one */
+	bool adopt_fd;         /* take over `unicast_fd`, already bound, instead; on success only */
 	int unicast_fd;
 	struct apus_dp_group groups[APUS_DP_GROUP_MAX];
 	uint32_t group_count;
@@ -136,25 +137,31 @@ struct apus_dp_queue_config {
 	uint32_t rcvbuf_bytes;    /* SO_RCVBUF of each socket; 0 = the kernel's default */
 	uint8_t multicast_ttl;    /* default 1 */
 	bool multicast_loop;      /* own host hears it too; default true */
+	/* UDP_SEGMENT for runs of equal datagrams; default true. Switch it off where packets are captured or
+	 * dropped at an interface of this host: there a whole run is still one packet. */
+	bool segment;
 	/* Sockets kind: idle group sockets are looked at every so many receive calls (1…255), because each
-	 * look is a system call; default 8. 1 = at each call. */
+	 * look is a system call; default 8. At each call once apus_dp_queue_fd() has been used. */
 	uint8_t group_poll_interval;
 };
 
 /** What happened on a queue. Written under the turn, read by anybody. */
 struct apus_dp_queue_counters {
-	struct apus_counter rx;            /* datagrams delivered, truncated ones included */
+	struct apus_counter rx; /* datagrams delivered, truncated ones included */
 	struct apus_counter rx_bytes;
 	struct apus_counter rx_truncated;
-	struct apus_counter rx_starved;    /* times reception stopped because all buffers were held */
-	struct apus_counter rx_errors;     /* unexpected errors of the kernel on receive */
-	struct apus_counter tx;            /* datagrams accepted by the kernel */
+	struct apus_counter rx_starved; /* times reception stopped because all buffers were held */
+	struct apus_counter rx_errors;  /* unexpected errors of the kernel on receive */
+	struct apus_counter tx;         /* datagrams accepted by the kernel */
 	struct apus_counter tx_bytes;
-	struct apus_counter tx_dropped;    /* datagrams it refused (full buffer, no route, malformed) */
-	struct apus_counter tx_segmented;  /* datagrams of `tx` that left as part of a UDP_SEGMENT run */
+	struct apus_counter
+		tx_dropped; /* datagrams it refused (full buffer, no route, malformed) */
+	struct apus_counter
+		tx_segmented; /* datagrams of `tx` that left as part of a UDP_SEGMENT run */
 	struct apus_counter segment_refusals; /* times the kernel refused UDP_SEGMENT */
-	struct apus_counter foreign_calls; /* io_uring: receive calls by other threads than the issuer */
-	struct apus_counter syscalls;      /* made by receive and send */
+	struct apus_counter
+		foreign_calls;        /* io_uring: receive calls by other threads than the issuer */
+	struct apus_counter syscalls; /* made by receive and send */
 };
 
 struct apus_dp_queue;
@@ -174,8 +181,8 @@ struct apus_dp_queue_ops {
 struct apus_dp_queue {
 	const struct apus_dp_queue_ops *ops;
 	enum apus_dp_queue_kind kind;
-	uint16_t unicast_port;    /* host order */
-	uint32_t mtu_bytes;       /* largest datagram it sends: APUS_DP_DATAGRAM_MAX_BYTES over UDP */
+	uint16_t unicast_port; /* host order */
+	uint32_t mtu_bytes;    /* largest datagram it sends: APUS_DP_DATAGRAM_MAX_BYTES over UDP */
 	char fallback_reason[96]; /* why AUTO did not become io_uring; "" otherwise */
 	struct apus_dp_queue_counters counters;
 };
@@ -200,7 +207,7 @@ int apus_dp_queue_open(const struct apus_dp_queue_config *config, char *why, siz
 /**
  * Receives up to `max` datagrams (at least 1) into `out`; returns how many, 0 if there is none now. Only
  * 0 means that it is worth sleeping: a smaller burst than asked for may be followed by more. Does not
- * block. Order is kept per sender and socket while one thread receives.
+ * block. Order is kept per sender and socket while one thread receives. (See group_poll_interval.)
  */
 static inline int apus_dp_queue_rx(struct apus_dp_queue *q, int max, struct apus_dp_rx *out)
 {
@@ -208,7 +215,8 @@ static inline int apus_dp_queue_rx(struct apus_dp_queue *q, int max, struct apus
 }
 
 /** Gives back `n` buffers, in any order; only `token` is read. Each must be held and is released once. */
-static inline void apus_dp_queue_release(struct apus_dp_queue *q, const struct apus_dp_rx *rx, int n)
+static inline void apus_dp_queue_release(struct apus_dp_queue *q, const struct apus_dp_rx *rx,
+					 int n)
 {
 	q->ops->release(q, rx, n);
 }
@@ -248,7 +256,8 @@ static inline int apus_dp_queue_fd(struct apus_dp_queue *q)
 	return q->ops->fd(q);
 }
 
-/** Closes a queue; held buffers become invalid. No other call may be under way. NULL is allowed. */
+/** Closes a queue; held buffers become invalid. No other call may be under way. Ports are free on return
+ *  if the issuer closes, or has ended; else the kernel frees them a little later. NULL is allowed. */
 static inline void apus_dp_queue_close(struct apus_dp_queue *q)
 {
 	if (q)

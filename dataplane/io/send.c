@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sending bursts.
+ *
+ * A burst of gathers becomes as few message headers as possible: neighbours of one size to one address
+ * (the last may be shorter) form a run that the kernel cuts up itself (UDP_SEGMENT), which costs about a
+ * quarter of a sendmmsg of the same datagrams; everything else is a header of its own. The headers then
+ * go out in order. Where the kernel refuses a run the same datagrams are sent singly, and the size it
+ * refused is not tried again: a link refuses pieces longer than its MTU (EINVAL), and any piece at all
+ * if it cannot checksum (EIO).
+ */
+#include "dataplane/io/udp.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/udp.h>
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
+static uint32_t total_bytes(const struct apus_dp_tx *tx)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < tx->iov_count; i++) {
+		if (tx->iov[i].iov_len > APUS_DP_DATAGRAM_MAX_BYTES)
+			return UINT32_MAX;
+		sum += tx->iov[i].iov_len;
+	}
+	return (uint32_t)sum;
+}
+
+/* The callers are our own, but what they send is built from what peers asked for. */
+static bool sendable(const struct apus_dp_udp *u, const struct apus_dp_tx *tx)
+{
+	return tx->iov_count >= 1 && tx->iov_count <= APUS_DP_IOV_MAX && tx->to.family == AF_INET &&
+	       tx->to.port != 0 && tx->interface_idx >= -1 &&
+	       tx->interface_idx < (int)u->config.interface_count &&
+	       total_bytes(tx) <= APUS_DP_DATAGRAM_MAX_BYTES;
+}
+
+/* Returns how many datagrams from tx[0] on form one run; 1 if they do not. */
+static int run_length(const struct apus_dp_udp *u, const struct apus_dp_tx *tx, int n)
+{
+	uint32_t piece_bytes = total_bytes(&tx[0]);
+	uint32_t sum_bytes = piece_bytes;
+	int count = 1;
+
+	if (piece_bytes == 0 || piece_bytes > u->segment_max_bytes)
+		return 1;
+	while (count < n && count < APUS_DP_SEGMENT_MAX && sendable(u, &tx[count])) {
+		uint32_t bytes = total_bytes(&tx[count]);
+
+		if (bytes == 0 || bytes > piece_bytes ||
+		    sum_bytes + bytes > APUS_DP_SEGMENT_RUN_BYTES ||
+		    tx[count].interface_idx != tx[0].interface_idx ||
+		    !apus_dp_addr_equal(&tx[count].to, &tx[0].to))
+			break;
+		sum_bytes += bytes;
+		count++;
+		if (bytes < piece_bytes)
+			break;
+	}
+	return count;
+}
+
+static void add_control(struct msghdr *message, int level, int type, const void *data, size_t bytes)
+{
+	struct cmsghdr *cmsg = (struct cmsghdr *)(void *)((uint8_t *)message->msg_control +
+							  message->msg_controllen);
+
+	cmsg->cmsg_level = level;
+	cmsg->cmsg_type = type;
+	cmsg->cmsg_len = CMSG_LEN(bytes);
+	memcpy(CMSG_DATA(cmsg), data, bytes);
+	message->msg_controllen += CMSG_SPACE(bytes);
+}
+
+/* The first interface is the socket's own setting (IP_MULTICAST_IF), so it needs no control message. */
+static void choose_interface(const struct apus_dp_udp *u, const struct apus_dp_tx *tx,
+			     struct msghdr *message)
+{
+	const struct apus_dp_netif *link;
+	struct in_pktinfo info;
+
+	if (tx->interface_idx <= 0 || !apus_dp_addr_is_multicast(&tx->to))
+		return;
+	link = &u->config.interfaces[tx->interface_idx];
+	memset(&info, 0, sizeof(info));
+	info.ipi_ifindex = (int)link->ifindex;
+	memcpy(&info.ipi_spec_dst, link->ipv4, 4);
+	add_control(message, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
+}
+
+/* Appends one header for `count` datagrams from tx[first] on. */
+static void add_header(struct apus_dp_udp *u, const struct apus_dp_tx *tx, int first, int count)
+{
+	struct apus_dp_udp_burst *b = &u->burst;
+	int h = b->header_count++;
+	struct msghdr *message = &b->header[h].msg_hdr;
+	uint16_t piece_bytes = (uint16_t)total_bytes(&tx[first]);
+
+	b->first[h] = (uint16_t)first;
+	b->count[h] = (uint16_t)count;
+	b->to[h].sin_family = AF_INET;
+	b->to[h].sin_port = htons(tx[first].to.port);
+	memcpy(&b->to[h].sin_addr, tx[first].to.ip + 12, 4);
+	message->msg_name = &b->to[h];
+	message->msg_namelen = sizeof(b->to[h]);
+	message->msg_control = b->control[h].bytes;
+	message->msg_controllen = 0;
+	message->msg_iov = &b->iov[b->iov_count];
+	for (int i = first; i < first + count; i++) {
+		memcpy(&b->iov[b->iov_count], tx[i].iov, tx[i].iov_count * sizeof(struct iovec));
+		b->iov_count += tx[i].iov_count;
+	}
+	message->msg_iovlen = (size_t)(&b->iov[b->iov_count] - message->msg_iov);
+	choose_interface(u, &tx[first], message);
+	if (count > 1)
+		add_control(message, SOL_UDP, UDP_SEGMENT, &piece_bytes, sizeof(piece_bytes));
+	if (message->msg_controllen == 0)
+		message->msg_control = NULL;
+}
+
+/* Fills the burst from at most APUS_DP_BURST_MAX datagrams, leaving out malformed ones. */
+static void plan(struct apus_dp_udp *u, const struct apus_dp_tx *tx, int n)
+{
+	int count;
+
+	u->burst.header_count = 0;
+	u->burst.iov_count = 0;
+	for (int i = 0; i < n; i += count) {
+		count = 1;
+		if (!sendable(u, &tx[i]))
+			continue;
+		count = run_length(u, &tx[i], n - i);
+		add_header(u, tx, i, count);
+	}
+}
+
+int apus_dp_udp_send_plain(struct apus_dp_udp *u, int from)
+{
+	struct apus_dp_udp_burst *b = &u->burst;
+	int sent = sendmmsg(u->socket[0].fd, &b->header[from], (unsigned)(b->header_count - from),
+			    MSG_DONTWAIT);
+	int error = errno;
+
+	apus_counter_add(&u->q.counters.syscalls, 1);
+	for (int h = from; h < from + sent; h++)
+		b->result[h] = (int)b->header[h].msg_len;
+	if (sent > 0)
+		return from + sent;
+	b->result[from] = -error;
+	return from + 1;
+}
+
+/* Counts a header that went out. Returns its datagrams. */
+static int settle(struct apus_dp_udp *u, int h)
+{
+	int count = u->burst.count[h];
+
+	apus_counter_add(&u->q.counters.tx, (uint64_t)count);
+	apus_counter_add(&u->q.counters.tx_bytes, (uint64_t)u->burst.result[h]);
+	if (count > 1)
+		apus_counter_add(&u->q.counters.tx_segmented, (uint64_t)count);
+	return count;
+}
+
+/* Remembers what the kernel would not cut up. */
+static void learn_refusal(struct apus_dp_udp *u, int error, uint32_t piece_bytes)
+{
+	apus_counter_add(&u->q.counters.segment_refusals, 1);
+	if (error == EIO || error == EOPNOTSUPP || error == ENOPROTOOPT)
+		u->segment_max_bytes = 0;
+	else if (piece_bytes <= u->segment_max_bytes)
+		u->segment_max_bytes = piece_bytes - 1;
+}
+
+static bool is_segment_refusal(int error)
+{
+	return error == EIO || error == EINVAL || error == EMSGSIZE || error == EOPNOTSUPP ||
+	       error == ENOPROTOOPT;
+}
+
+/* Sends the datagrams of a refused run one by one, with plain calls whoever asks: this happens once a
+ * size. The run's iovecs are in tx still, so the burst itself stays intact. Returns how many went. */
+static int send_singly(struct apus_dp_udp *u, const struct apus_dp_tx *tx, int h)
+{
+	struct apus_dp_udp_burst *b = &u->burst;
+	int sent = 0;
+
+	for (int i = b->first[h]; i < b->first[h] + b->count[h]; i++) {
+		struct msghdr message = {.msg_name = &b->to[h],
+					 .msg_namelen = sizeof(b->to[h]),
+					 .msg_iov = (struct iovec *)(uintptr_t)tx[i].iov,
+					 .msg_iovlen = tx[i].iov_count};
+		union {
+			struct cmsghdr align;
+			uint8_t bytes[CMSG_SPACE(sizeof(struct in_pktinfo))];
+		} control;
+		ssize_t bytes;
+
+		memset(&control, 0, sizeof(control));
+		message.msg_control = control.bytes;
+		choose_interface(u, &tx[i], &message);
+		bytes = sendmsg(u->socket[0].fd, &message, MSG_DONTWAIT);
+		apus_counter_add(&u->q.counters.syscalls, 1);
+		if (bytes < 0)
+			continue;
+		apus_counter_add(&u->q.counters.tx, 1);
+		apus_counter_add(&u->q.counters.tx_bytes, (uint64_t)bytes);
+		sent++;
+	}
+	return sent;
+}
+
+static int conclude(struct apus_dp_udp *u, const struct apus_dp_tx *tx, int h)
+{
+	int result = u->burst.result[h];
+
+	if (result >= 0)
+		return settle(u, h);
+	if (u->burst.count[h] > 1 && is_segment_refusal(-result)) {
+		learn_refusal(u, -result, total_bytes(&tx[u->burst.first[h]]));
+		return send_singly(u, tx, h);
+	}
+	return 0;
+}
+
+/* A full buffer refuses all that follows too: asking again would be waiting. */
+static bool is_full(int result)
+{
+	return result == -EAGAIN || result == -ENOBUFS || result == -ENOMEM;
+}
+
+static int send_chunk(struct apus_dp_udp *u, const struct apus_dp_tx *tx, int n,
+		      apus_dp_udp_send_fn *send)
+{
+	int done = 0, sent = 0;
+	bool full = false;
+
+	plan(u, tx, n);
+	while (done < u->burst.header_count && !full) {
+		int end = send(u, done);
+
+		assert(end > done && end <= u->burst.header_count);
+		for (; done < end; done++) {
+			sent += conclude(u, tx, done);
+			full = full || is_full(u->burst.result[done]);
+		}
+	}
+	return sent;
+}
+
+int apus_dp_udp_tx(struct apus_dp_udp *u, const struct apus_dp_tx *tx, int n,
+		   apus_dp_udp_send_fn *send)
+{
+	int sent = 0;
+
+	for (int at = 0; at < n; at += APUS_DP_BURST_MAX) {
+		int chunk = n - at < APUS_DP_BURST_MAX ? n - at : APUS_DP_BURST_MAX;
+
+		sent += send_chunk(u, &tx[at], chunk, send);
+	}
+	if (sent < n)
+		apus_counter_add(&u->q.counters.tx_dropped, (uint64_t)(n > 0 ? n - sent : 0));
+	return sent;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sockets kind of queue: recvmmsg into a pool of buffers.
+ *
+ * A receive call costs a system call per socket it looks at, found something or not. So the unicast
+ * socket is looked at each time, a group's socket only while it is busy or every few calls, and each
+ * socket is offered about as many headers as it needed last time: a header offered in vain costs a
+ * second look inside the kernel, which a ping-pong of single datagrams would pay each time.
+ */
+#include "dataplane/io/udp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+int apus_dp_udp_pool_init(uint32_t count, uint32_t payload_bytes, struct apus_dp_udp_pool *pool_out)
+{
+	struct apus_dp_udp_pool pool = {.count = count, .free_count = count};
+
+	pool.stride_bytes = ((size_t)payload_bytes + 63) & ~(size_t)63;
+	pool.free_idx = calloc(count, sizeof(pool.free_idx[0]));
+	pool.memory = apus_dp_udp_map(count * pool.stride_bytes);
+	if (!pool.free_idx || !pool.memory) {
+		apus_dp_udp_pool_fini(&pool);
+		return APUS_ENOMEM;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		pool.free_idx[i] = count - 1 - i;
+		/* A first touch costs microseconds; most datagrams fit a page. */
+		pool.memory[i * pool.stride_bytes] = 0;
+	}
+	*pool_out = pool;
+	return 0;
+}
+
+void apus_dp_udp_pool_fini(struct apus_dp_udp_pool *pool)
+{
+	if (pool->memory)
+		munmap(pool->memory, pool->count * pool->stride_bytes);
+	free(pool->free_idx);
+	memset(pool, 0, sizeof(*pool));
+}
+
+void apus_dp_udp_pool_release(struct apus_dp_udp_pool *pool, uint32_t token)
+{
+	pool->free_idx[pool->free_count++] = token & ~APUS_DP_UDP_POOL_TOKEN;
+	pool->starved = false;
+}
+
+static uint32_t nth_free(const struct apus_dp_udp_pool *pool, int i)
+{
+	return pool->free_idx[pool->free_count - 1 - (uint32_t)i];
+}
+
+/* Points the first `n` headers at the buffers on top of the stack. */
+static void offer(struct apus_dp_udp *u, int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct msghdr *message = &u->rx_header[i].msg_hdr;
+
+		u->rx_iov[i].iov_base =
+			u->pool.memory + nth_free(&u->pool, i) * u->pool.stride_bytes;
+		u->rx_iov[i].iov_len = u->config.rx_buffer_bytes;
+		message->msg_name = &u->rx_from[i];
+		message->msg_namelen = sizeof(u->rx_from[i]);
+		message->msg_iov = &u->rx_iov[i];
+		message->msg_iovlen = 1;
+	}
+}
+
+static void deliver(struct apus_dp_udp *u, uint32_t socket_idx, int n, struct apus_dp_rx *out)
+{
+	uint64_t bytes = 0, truncated = 0;
+
+	for (int i = 0; i < n; i++) {
+		out[i].bytes = u->rx_iov[i].iov_base;
+		out[i].length = u->rx_header[i].msg_len;
+		out[i].token = nth_free(&u->pool, i) | APUS_DP_UDP_POOL_TOKEN;
+		out[i].socket_idx = (uint8_t)socket_idx;
+		out[i].truncated = (u->rx_header[i].msg_hdr.msg_flags & MSG_TRUNC) != 0;
+		apus_dp_udp_addr_of(&u->rx_from[i], &out[i].from);
+		bytes += out[i].length;
+		truncated += out[i].truncated;
+	}
+	u->pool.free_count -= (uint32_t)n;
+	apus_counter_add(&u->q.counters.rx, (uint64_t)n);
+	apus_counter_add(&u->q.counters.rx_bytes, bytes);
+	if (truncated)
+		apus_counter_add(&u->q.counters.rx_truncated, truncated);
+}
+
+/* Four times what was filled completely, one more than what was not. */
+static uint8_t next_guess(int offered, int got)
+{
+	int guess = got == offered && got > 1 ? 4 * got : got + 1;
+
+	return (uint8_t)(guess < APUS_DP_BURST_MAX ? guess : APUS_DP_BURST_MAX);
+}
+
+static bool starved(struct apus_dp_udp *u)
+{
+	if (u->pool.free_count > 0)
+		return false;
+	if (!u->pool.starved)
+		apus_counter_add(&u->q.counters.rx_starved, 1);
+	u->pool.starved = true;
+	return true;
+}
+
+static int receive(struct apus_dp_udp *u, uint32_t socket_idx, int max, struct apus_dp_rx *out)
+{
+	struct apus_dp_udp_socket *s = &u->socket[socket_idx];
+	int offered = max < s->guess ? max : s->guess;
+	int got;
+
+	if (max < 1 || starved(u))
+		return 0;
+	if ((uint32_t)offered > u->pool.free_count)
+		offered = (int)u->pool.free_count;
+	offer(u, offered);
+	got = recvmmsg(s->fd, u->rx_header, (unsigned)offered, MSG_DONTWAIT, NULL);
+	if (got < 0 && errno != EAGAIN && errno != EINTR)
+		apus_counter_add(&u->q.counters.rx_errors, 1);
+	apus_counter_add(&u->q.counters.syscalls, 1);
+	s->hot = got > 0;
+	s->guess = next_guess(offered, got > 0 ? got : 0);
+	if (got < 1)
+		return 0;
+	deliver(u, socket_idx, got, out);
+	return got;
+}
+
+static int receive_groups(struct apus_dp_udp *u, bool all, int max, struct apus_dp_rx *out)
+{
+	int n = 0;
+
+	for (uint32_t i = 1; i < u->socket_count && n < max; i++)
+		if (u->socket[i].fd >= 0 && !u->socket[i].leaving && (all || u->socket[i].hot))
+			n += receive(u, i, max - n, out + n);
+	return n;
+}
+
+int apus_dp_udp_rx(struct apus_dp_udp *u, int max, struct apus_dp_rx *out)
+{
+	int n;
+
+	if (u->socket_count == 1)
+		return receive(u, 0, max, out);
+	if (u->calls_to_sweep > 0) {
+		u->calls_to_sweep--;
+		n = receive(u, 0, max, out);
+		/* A sleeper must be able to believe a 0, so it has every socket looked at. */
+		return n + receive_groups(u, u->epoll_live, max - n, out + n);
+	}
+	/* Groups first on a sweep, or a busy unicast socket would leave them no room for ever. */
+	u->calls_to_sweep = (uint8_t)(u->config.group_poll_interval - 1);
+	n = receive_groups(u, true, max, out);
+	return n + receive(u, 0, max - n, out + n);
+}
+
+static int socket_rx(struct apus_dp_queue *q, int max, struct apus_dp_rx *out)
+{
+	return apus_dp_udp_rx(apus_dp_udp_of(q), max, out);
+}
+
+static void socket_release(struct apus_dp_queue *q, const struct apus_dp_rx *rx, int n)
+{
+	for (int i = 0; i < n; i++)
+		apus_dp_udp_pool_release(&apus_dp_udp_of(q)->pool, rx[i].token);
+}
+
+static int socket_tx(struct apus_dp_queue *q, const struct apus_dp_tx *tx, int n)
+{
+	return apus_dp_udp_tx(apus_dp_udp_of(q), tx, n, apus_dp_udp_send_plain);
+}
+
+static int socket_leave(struct apus_dp_queue *q, const struct apus_dp_group *group)
+{
+	int place = apus_dp_udp_drop_group(apus_dp_udp_of(q), group);
+
+	if (place < 0)
+		return place;
+	apus_dp_udp_close_socket(apus_dp_udp_of(q), (uint32_t)place);
+	return 0;
+}
+
+static void socket_close(struct apus_dp_queue *q)
+{
+	apus_dp_udp_destroy(apus_dp_udp_of(q));
+}
+
+static const struct apus_dp_queue_ops socket_ops = {
+	.rx = socket_rx,
+	.release = socket_release,
+	.tx = socket_tx,
+	.join = apus_dp_udp_join,
+	.leave = socket_leave,
+	.fd = apus_dp_udp_fd,
+	.close = socket_close,
+};
+
+int apus_dp_socket_attach(struct apus_dp_udp *u)
+{
+	int rc = apus_dp_udp_pool_init(u->config.rx_buffer_count, u->config.rx_buffer_bytes,
+				       &u->pool);
+
+	if (rc < 0)
+		return rc;
+	u->q.ops = &socket_ops;
+	u->q.kind = APUS_DP_QUEUE_SOCKET;
+	return 0;
+}

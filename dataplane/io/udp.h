@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the two kinds of UDP queue share: the sockets themselves, the burst sender, and receiving into a
+ * pool of buffers by plain calls. Internal to dataplane/io.
+ *
+ *   udp.c     opens, joins, leaves, closes; chooses the kind
+ *   send.c    turns a burst of gathers into message headers and UDP_SEGMENT runs, and sends them
+ *   socket.c  the sockets kind, and receiving by recvmmsg for both
+ *   uring.c   the io_uring kind: receives through rings, falls back on the above for other threads
+ *
+ * Everything is under the turn (see transport.h); nothing here is atomic but the counters.
+ */
+#ifndef APUS_DATAPLANE_IO_UDP_H
+#define APUS_DATAPLANE_IO_UDP_H
+
+#include "dataplane/io/transport.h"
+
+#include <netinet/in.h>
+
+/* Tokens with this bit name a buffer of the pool below, others one of the io_uring buffer ring. */
+#define APUS_DP_UDP_POOL_TOKEN UINT32_C(0x80000000)
+
+/* Socket 0 is unicast. Twice the groups, because a group left may linger in the kernel for a turn. */
+#define APUS_DP_UDP_SOCKET_MAX (1 + 2 * APUS_DP_GROUP_MAX)
+
+/* Kernel limits of one UDP_SEGMENT send: 64 pieces, and one IP datagram before they are cut. */
+#define APUS_DP_SEGMENT_MAX       64
+#define APUS_DP_SEGMENT_RUN_BYTES 65000
+
+struct apus_dp_uring;
+
+struct apus_dp_udp_socket {
+	int fd; /* -1: the place is free */
+	struct apus_dp_group group;
+	uint8_t guess; /* sockets kind: headers to offer at the next call, by what came last */
+	bool hot;      /* sockets kind: had something at the last look */
+	bool armed;    /* io_uring: a multishot receive is in the kernel */
+	bool leaving;  /* io_uring: left, and waiting for the kernel to end that receive */
+};
+
+/* Buffers for recvmmsg, and the arrays it is called with. */
+struct apus_dp_udp_pool {
+	uint8_t *memory;
+	size_t stride_bytes;
+	uint32_t count;
+	uint32_t free_count;
+	uint32_t *free_idx; /* a stack: the buffer released last is still in the cache */
+	bool starved;       /* already counted */
+};
+
+/* One burst being sent; see send.c. Header h stands for count[h] datagrams from first[h] on. */
+struct apus_dp_udp_burst {
+	struct mmsghdr header[APUS_DP_BURST_MAX];
+	struct sockaddr_in to[APUS_DP_BURST_MAX];
+	struct iovec iov[APUS_DP_BURST_MAX * APUS_DP_IOV_MAX];
+	union {
+		struct cmsghdr align;
+		uint8_t bytes[CMSG_SPACE(sizeof(struct in_pktinfo)) + CMSG_SPACE(sizeof(uint16_t))];
+	} control[APUS_DP_BURST_MAX];
+	uint16_t first[APUS_DP_BURST_MAX];
+	uint16_t count[APUS_DP_BURST_MAX];
+	int result[APUS_DP_BURST_MAX]; /* bytes sent, or a negative errno */
+	int header_count;
+	int iov_count;
+};
+
+struct apus_dp_udp {
+	struct apus_dp_queue q; /* first: the queue is this struct */
+	struct apus_dp_queue_config config;
+	struct apus_dp_udp_socket socket[APUS_DP_UDP_SOCKET_MAX];
+	uint32_t socket_count; /* highest place in use, plus one */
+	int epoll_fd;
+	bool epoll_live;        /* somebody sleeps on epoll_fd */
+	uint8_t calls_to_sweep; /* sockets kind: receive calls until idle groups are looked at */
+	uint32_t segment_max_bytes; /* longest piece the kernel segments; 0: none */
+
+	struct apus_dp_udp_pool pool;
+	struct mmsghdr rx_header[APUS_DP_BURST_MAX];
+	struct iovec rx_iov[APUS_DP_BURST_MAX];
+	struct sockaddr_in rx_from[APUS_DP_BURST_MAX];
+
+	struct apus_dp_udp_burst burst;
+	struct apus_dp_uring *uring; /* NULL for the sockets kind */
+};
+
+static inline struct apus_dp_udp *apus_dp_udp_of(struct apus_dp_queue *q)
+{
+	return (struct apus_dp_udp *)(void *)q;
+}
+
+/** Converts what the kernel reports about a sender. */
+static inline void apus_dp_udp_addr_of(const struct sockaddr_in *from,
+				       struct apus_dp_addr *addr_out)
+{
+	memset(addr_out, 0, sizeof(*addr_out));
+	addr_out->family = AF_INET;
+	addr_out->port = ntohs(from->sin_port);
+	memcpy(addr_out->ip + 12, &from->sin_addr, 4);
+}
+
+/** Maps an errno (positive) of a socket call to a result code. */
+int apus_dp_udp_result(int error);
+
+/** Maps `bytes` of zeroed memory, or returns NULL. Not malloc: page-aligned, and given back whole. */
+void *apus_dp_udp_map(size_t bytes);
+
+/** Reserves `count` buffers of `payload_bytes`, first page of each touched. 0 or APUS_ENOMEM. */
+int apus_dp_udp_pool_init(uint32_t count, uint32_t payload_bytes,
+			  struct apus_dp_udp_pool *pool_out);
+/** Gives the memory back; a zeroed pool is allowed. */
+void apus_dp_udp_pool_fini(struct apus_dp_udp_pool *pool);
+/** Gives one buffer back by its token. */
+void apus_dp_udp_pool_release(struct apus_dp_udp_pool *pool, uint32_t token);
+
+/** Receives from all sockets by recvmmsg, into the pool. See apus_dp_queue_rx(). */
+int apus_dp_udp_rx(struct apus_dp_udp *u, int max, struct apus_dp_rx *out);
+
+/** Fills in `result` of the headers from..header_count of `u->burst`; sends them in order. Stops at a
+ *  refusal, and returns the index after the last header that has a result. */
+typedef int apus_dp_udp_send_fn(struct apus_dp_udp *u, int from);
+
+/** By sendmmsg on the unicast socket. */
+apus_dp_udp_send_fn apus_dp_udp_send_plain;
+
+/** Sends a burst through `send`. See apus_dp_queue_tx(). */
+int apus_dp_udp_tx(struct apus_dp_udp *u, const struct apus_dp_tx *tx, int n,
+		   apus_dp_udp_send_fn *send);
+
+/** Group and sleeping operations common to both kinds; contracts as in transport.h. */
+int apus_dp_udp_join(struct apus_dp_queue *q, const struct apus_dp_group *group);
+int apus_dp_udp_fd(struct apus_dp_queue *q);
+
+/** Takes the group out of its interfaces and of epoll, but leaves the socket open. Returns its place,
+ *  or APUS_ENOENT. */
+int apus_dp_udp_drop_group(struct apus_dp_udp *u, const struct apus_dp_group *group);
+/** Closes the socket in a place and frees the place. */
+void apus_dp_udp_close_socket(struct apus_dp_udp *u, uint32_t socket_idx);
+/** Closes and frees everything but `u->uring`, which must be gone. */
+void apus_dp_udp_destroy(struct apus_dp_udp *u);
+
+/** Makes `u` a sockets queue. 0 or APUS_ENOMEM. */
+int apus_dp_socket_attach(struct apus_dp_udp *u);
+/** Makes `u` an io_uring queue. 0, APUS_ENOTSUP or APUS_ENOMEM; on failure `u` is as before and `why`
+ *  (not NULL) says what was refused. Also exists, refusing, in builds without liburing. */
+int apus_dp_uring_attach(struct apus_dp_udp *u, char *why, size_t why_bytes);
+
+#endif

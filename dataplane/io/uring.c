@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The io_uring kind of queue.
+ *
+ * Receiving: one multishot receive a socket, all of them into one ring of provided buffers. An idle call
+ * reads memory only (the TASKRUN flag and the completion tail), however many groups are joined; that is
+ * what this kind buys. Sending: bursts of many headers through a second ring, so that their completions
+ * never mix with received datagrams; short bursts by plain calls, which are cheaper.
+ *
+ * Who may do what. Rings are created disabled by the opening thread. The first thread that receives
+ * enables them and is the issuer from then on: the kernel takes submissions from no other thread
+ * (SINGLE_ISSUER), and without submissions none of the deferred work runs. Any other thread under the
+ * turn first takes what has already arrived in the completion queue (plain memory, ordered by the turn
+ * word), then reads the sockets itself into a small pool; the kernel's armed receives simply find
+ * nothing later. Buffers may be given back by any thread: that is a store into the buffer ring.
+ *
+ * Out of buffers, the kernel ends the receive with ENOBUFS; datagrams stay in the socket and come after
+ * the re-arm, which happens at the issuer's next call with a buffer free.
+ */
+#include "dataplane/io/udp.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#ifdef APUS_HAVE_URING
+
+#include <liburing.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* From this many headers on a burst goes through the ring (measured: bench/e2e/pingpong_transport). */
+#define SEND_RING_MIN 16
+
+/* Completions of requests that are about a socket, but no receive. */
+#define USER_DATA_CANCEL UINT64_C(0x100)
+
+#define BUFFER_GROUP 0
+
+/* Buffers for receive calls of threads that are not the issuer. */
+#define FOREIGN_BUFFERS 64
+
+struct apus_dp_uring {
+	struct io_uring ring;      /* receives */
+	struct io_uring send_ring; /* sends */
+	pid_t issuer;              /* thread id; 0: none yet */
+	bool lost;                 /* the issuer is gone: plain calls for ever */
+	bool arm_pending;          /* a socket may need its receive (re-)armed, or cancelled */
+
+	struct io_uring_buf_ring *buffers; /* `count` entries, page-aligned */
+	size_t buffers_bytes;
+	uint8_t *memory;
+	size_t stride_bytes;
+	uint32_t buffer_bytes; /* the kernel's header, the sender's name, the payload */
+	uint32_t count;
+	uint32_t held;       /* delivered and not yet released */
+	bool starved;        /* already counted */
+	struct msghdr shape; /* tells the kernel how a buffer is laid out: name, no control data */
+};
+
+/* Cached, because the system call would cost more than the receive. */
+static pid_t this_thread(void)
+{
+	static __thread pid_t tid;
+
+	if (APUS_UNLIKELY(tid == 0))
+		tid = (pid_t)syscall(SYS_gettid);
+	return tid;
+}
+
+static uint8_t *buffer_at(const struct apus_dp_uring *r, uint32_t idx)
+{
+	return r->memory + idx * r->stride_bytes;
+}
+
+/* Puts buffer `idx` into the ring, invisible to the kernel until the tail is advanced. */
+static void stage_buffer(struct apus_dp_uring *r, uint32_t idx, int offset)
+{
+	io_uring_buf_ring_add(r->buffers, buffer_at(r, idx), r->buffer_bytes, (unsigned short)idx,
+			      io_uring_buf_ring_mask(r->count), offset);
+}
+
+static void recycle(struct apus_dp_uring *r, uint32_t idx)
+{
+	stage_buffer(r, idx, 0);
+	io_uring_buf_ring_advance(r->buffers, 1);
+}
+
+/* The raw call: the packaged liburing declares io_uring_enable_rings() but does not export it. */
+static int enable(struct io_uring *ring)
+{
+	return (int)syscall(SYS_io_uring_register, ring->ring_fd, IORING_REGISTER_ENABLE_RINGS,
+			    NULL, 0);
+}
+
+/* True if the calling thread may submit; the first one asked becomes that thread. */
+static bool is_issuer(struct apus_dp_uring *r)
+{
+	if (APUS_LIKELY(r->issuer == this_thread()))
+		return !r->lost;
+	if (r->issuer != 0 || r->lost)
+		return false;
+	if (enable(&r->ring) != 0 || enable(&r->send_ring) != 0) {
+		r->lost = true;
+		return false;
+	}
+	r->issuer = this_thread();
+	r->arm_pending = true;
+	return true;
+}
+
+/* A thread id can be reused after the issuer's end; the kernel is not deceived and says EEXIST. Then
+ * nobody can submit any more, and plain calls do everything. */
+static void check_lost(struct apus_dp_udp *u, int rc)
+{
+	if (rc >= 0 || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY)
+		return;
+	u->uring->lost = true;
+	apus_counter_add(&u->q.counters.rx_errors, 1);
+}
+
+static void submit(struct apus_dp_udp *u)
+{
+	apus_counter_add(&u->q.counters.syscalls, 1);
+	check_lost(u, io_uring_submit(&u->uring->ring));
+}
+
+/* Queues a receive, or the end of one, for a socket. False: the submission queue is full. */
+static bool arm(struct apus_dp_uring *r, struct apus_dp_udp_socket *s, uint32_t socket_idx)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&r->ring);
+
+	if (!sqe)
+		return false;
+	if (s->leaving) {
+		io_uring_prep_cancel64(sqe, socket_idx, 0);
+		io_uring_sqe_set_data64(sqe, USER_DATA_CANCEL);
+		return true;
+	}
+	io_uring_prep_recvmsg_multishot(sqe, s->fd, &r->shape, 0);
+	sqe->flags |= IOSQE_BUFFER_SELECT;
+	sqe->buf_group = BUFFER_GROUP;
+	io_uring_sqe_set_data64(sqe, socket_idx);
+	s->armed = true;
+	return true;
+}
+
+/* Arms what is not armed, and cancels what is being left. Only the issuer. */
+static void arm_all(struct apus_dp_udp *u)
+{
+	struct apus_dp_uring *r = u->uring;
+	bool full = r->held == r->count;
+	bool queued = false;
+
+	r->arm_pending = false;
+	for (uint32_t i = 0; i < u->socket_count; i++) {
+		struct apus_dp_udp_socket *s = &u->socket[i];
+
+		if (s->fd < 0 || s->armed != s->leaving)
+			continue;
+		/* Arming without a buffer would only earn the next ENOBUFS. */
+		if ((s->leaving || !full) && arm(r, s, i))
+			queued = true;
+		else
+			r->arm_pending = true;
+	}
+	if (queued)
+		submit(u);
+}
+
+/* Takes one datagram out of its buffer. False: the kernel's header makes no sense. */
+static bool unpack(struct apus_dp_uring *r, uint32_t idx, int received, uint32_t socket_idx,
+		   struct apus_dp_rx *out)
+{
+	struct io_uring_recvmsg_out *o =
+		io_uring_recvmsg_validate(buffer_at(r, idx), received, &r->shape);
+	struct sockaddr_in from;
+
+	if (!o)
+		return false;
+	memcpy(&from, io_uring_recvmsg_name(o), sizeof(from));
+	out->bytes = io_uring_recvmsg_payload(o, &r->shape);
+	out->length = io_uring_recvmsg_payload_length(o, received, &r->shape);
+	out->token = idx;
+	out->socket_idx = (uint8_t)socket_idx;
+	out->truncated = (o->flags & MSG_TRUNC) != 0;
+	apus_dp_udp_addr_of(&from, &out->from);
+	return true;
+}
+
+/* The multishot receive of a socket has ended. */
+static void disarmed(struct apus_dp_udp *u, uint32_t socket_idx, int result)
+{
+	struct apus_dp_udp_socket *s = &u->socket[socket_idx];
+	struct apus_dp_uring *r = u->uring;
+
+	s->armed = false;
+	if (s->leaving) {
+		apus_dp_udp_close_socket(u, socket_idx);
+		return;
+	}
+	r->arm_pending = true;
+	if (result == -ENOBUFS && !r->starved) {
+		r->starved = true;
+		apus_counter_add(&u->q.counters.rx_starved, 1);
+	} else if (result < 0 && result != -ENOBUFS && result != -ECANCELED) {
+		apus_counter_add(&u->q.counters.rx_errors, 1);
+	}
+}
+
+/* Handles one completion. Returns the datagrams put into `*out`: 0 or 1. */
+static int complete(struct apus_dp_udp *u, const struct io_uring_cqe *cqe, struct apus_dp_rx *out)
+{
+	uint32_t socket_idx = (uint32_t)cqe->user_data;
+	uint32_t buffer_idx = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
+	struct apus_dp_uring *r = u->uring;
+	int delivered = 0;
+
+	if (cqe->user_data >= APUS_DP_UDP_SOCKET_MAX)
+		return 0;
+	if (cqe->flags & IORING_CQE_F_BUFFER) {
+		if (!u->socket[socket_idx].leaving &&
+		    unpack(r, buffer_idx, cqe->res, socket_idx, out))
+			delivered = 1;
+		else
+			recycle(r, buffer_idx);
+	}
+	if (!(cqe->flags & IORING_CQE_F_MORE))
+		disarmed(u, socket_idx, cqe->res);
+	return delivered;
+}
+
+static void count_rx(struct apus_dp_udp *u, const struct apus_dp_rx *rx, int n)
+{
+	uint64_t bytes = 0, truncated = 0;
+
+	for (int i = 0; i < n; i++) {
+		bytes += rx[i].length;
+		truncated += rx[i].truncated;
+	}
+	apus_counter_add(&u->q.counters.rx, (uint64_t)n);
+	apus_counter_add(&u->q.counters.rx_bytes, bytes);
+	if (truncated)
+		apus_counter_add(&u->q.counters.rx_truncated, truncated);
+}
+
+/* Takes what is in the completion queue; no system call. Any thread under the turn. */
+static int reap(struct apus_dp_udp *u, int max, struct apus_dp_rx *out)
+{
+	struct apus_dp_uring *r = u->uring;
+	struct io_uring_cqe *cqe;
+	unsigned head, seen = 0;
+	int n = 0;
+
+	/* The macro loads the tail with acquire, pairing with the kernel's release store of it:
+	 * completions and buffers are visible before we read them. Advancing stores the head with
+	 * release: we have read them before the kernel may overwrite. */
+	io_uring_for_each_cqe(&r->ring, head, cqe)
+	{
+		if (n == max)
+			break;
+		n += complete(u, cqe, &out[n]);
+		seen++;
+	}
+	if (seen == 0)
+		return 0;
+	io_uring_cq_advance(&r->ring, seen);
+	r->held += (uint32_t)n;
+	count_rx(u, out, n);
+	return n;
+}
+
+/* True if the kernel has work to do for us that only entering it will do. */
+static bool has_kernel_work(const struct apus_dp_uring *r)
+{
+	/* Relaxed: the flag is a hint that we will see soon; entering the kernel orders everything. */
+	unsigned flags = __atomic_load_n(r->ring.sq.kflags, __ATOMIC_RELAXED);
+
+	return (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
+}
+
+/* Receives in a thread that may not submit. */
+static int foreign_rx(struct apus_dp_udp *u, int max, struct apus_dp_rx *out)
+{
+	int n = reap(u, max, out);
+
+	apus_counter_add(&u->q.counters.foreign_calls, 1);
+	return n > 0 ? n : apus_dp_udp_rx(u, max, out);
+}
+
+static int uring_rx(struct apus_dp_queue *q, int max, struct apus_dp_rx *out)
+{
+	struct apus_dp_udp *u = apus_dp_udp_of(q);
+	struct apus_dp_uring *r = u->uring;
+	int n;
+
+	if (!is_issuer(r))
+		return foreign_rx(u, max, out);
+	if (r->arm_pending)
+		arm_all(u);
+	n = reap(u, max, out);
+	if (n > 0 || !has_kernel_work(r))
+		return n;
+	apus_counter_add(&u->q.counters.syscalls, 1);
+	check_lost(u, io_uring_get_events(&r->ring));
+	return reap(u, max, out);
+}
+
+static void uring_release(struct apus_dp_queue *q, const struct apus_dp_rx *rx, int n)
+{
+	struct apus_dp_udp *u = apus_dp_udp_of(q);
+	struct apus_dp_uring *r = u->uring;
+	int staged = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (rx[i].token & APUS_DP_UDP_POOL_TOKEN)
+			apus_dp_udp_pool_release(&u->pool, rx[i].token);
+		else
+			stage_buffer(r, rx[i].token, staged++);
+	}
+	if (staged == 0)
+		return;
+	/* Release store of the tail, pairing with the kernel's acquire: entries before the tail. */
+	io_uring_buf_ring_advance(r->buffers, staged);
+	r->held -= (uint32_t)staged;
+	r->starved = false;
+}
+
+/* One submission for all headers. None can wait in the kernel (MSG_DONTWAIT), so all have completed
+ * when the call returns. */
+static int send_ring(struct apus_dp_udp *u, int from)
+{
+	struct apus_dp_udp_burst *b = &u->burst;
+	struct io_uring *ring = &u->uring->send_ring;
+	int n = b->header_count - from;
+	struct io_uring_cqe *cqe;
+	unsigned head, seen = 0;
+	int rc;
+
+	if (n < SEND_RING_MIN)
+		return apus_dp_udp_send_plain(u, from);
+	for (int h = from; h < b->header_count; h++) {
+		struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+		/* Not a registered file: that would keep the port taken until the ring is torn down,
+		 * which the kernel does some time after the close. */
+		io_uring_prep_sendmsg(sqe, u->socket[0].fd, &b->header[h].msg_hdr, MSG_DONTWAIT);
+		io_uring_sqe_set_data64(sqe, (uint64_t)h);
+		b->result[h] = -EIO;
+	}
+	rc = io_uring_submit_and_wait(ring, (unsigned)n);
+	apus_counter_add(&u->q.counters.syscalls, 1);
+	check_lost(u, rc);
+	/* Acquire and release as in reap(). */
+	io_uring_for_each_cqe(ring, head, cqe)
+	{
+		if (cqe->user_data < APUS_DP_BURST_MAX)
+			b->result[cqe->user_data] = cqe->res;
+		seen++;
+	}
+	io_uring_cq_advance(ring, seen);
+	return b->header_count;
+}
+
+static int uring_tx(struct apus_dp_queue *q, const struct apus_dp_tx *tx, int n)
+{
+	struct apus_dp_udp *u = apus_dp_udp_of(q);
+	struct apus_dp_uring *r = u->uring;
+	bool own = r->issuer == this_thread() && !r->lost;
+
+	return apus_dp_udp_tx(u, tx, n, own ? send_ring : apus_dp_udp_send_plain);
+}
+
+static int uring_join(struct apus_dp_queue *q, const struct apus_dp_group *group)
+{
+	apus_dp_udp_of(q)->uring->arm_pending = true;
+	return apus_dp_udp_join(q, group);
+}
+
+static int uring_leave(struct apus_dp_queue *q, const struct apus_dp_group *group)
+{
+	struct apus_dp_udp *u = apus_dp_udp_of(q);
+	int place = apus_dp_udp_drop_group(u, group);
+
+	if (place < 0)
+		return place;
+	if (u->socket[place].armed && !u->uring->lost) {
+		u->socket[place].leaving = true;
+		u->uring->arm_pending = true;
+	} else {
+		apus_dp_udp_close_socket(u, (uint32_t)place);
+	}
+	return 0;
+}
+
+static void uring_destroy(struct apus_dp_uring *r)
+{
+	if (r->ring.ring_fd >= 0)
+		io_uring_queue_exit(&r->ring);
+	if (r->send_ring.ring_fd >= 0)
+		io_uring_queue_exit(&r->send_ring);
+	if (r->memory)
+		munmap(r->memory, r->count * r->stride_bytes);
+	if (r->buffers)
+		munmap(r->buffers, r->buffers_bytes);
+	free(r);
+}
+
+/* Ends all receives, so that the ports are free when close returns. Only the issuer can; where another
+ * thread closes after the issuer's end, the kernel has done it, and if the issuer lives on, the kernel
+ * does it a little after the close. */
+static void cancel_all(struct apus_dp_udp *u)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->uring->ring);
+
+	if (!sqe)
+		return;
+	io_uring_prep_cancel64(sqe, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
+	io_uring_sqe_set_data64(sqe, USER_DATA_CANCEL);
+	io_uring_submit_and_get_events(&u->uring->ring);
+	io_uring_get_events(&u->uring->ring);
+}
+
+static void uring_close(struct apus_dp_queue *q)
+{
+	struct apus_dp_udp *u = apus_dp_udp_of(q);
+
+	if (u->uring->issuer == this_thread() && !u->uring->lost)
+		cancel_all(u);
+	uring_destroy(u->uring);
+	apus_dp_udp_destroy(u);
+}
+
+static const struct apus_dp_queue_ops uring_ops = {
+	.rx = uring_rx,
+	.release = uring_release,
+	.tx = uring_tx,
+	.join = uring_join,
+	.leave = uring_leave,
+	.fd = apus_dp_udp_fd,
+	.close = uring_close,
+};
+
+/* A disabled ring with room for `cq_entries` completions. Returns 0 or a negative errno. */
+static int create_ring(unsigned cq_entries, struct io_uring *ring)
+{
+	struct io_uring_params params = {
+		.flags = IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER |
+			 IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
+			 IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE,
+		.cq_entries = cq_entries,
+	};
+	int rc = io_uring_queue_init_params(APUS_DP_BURST_MAX, ring, &params);
+
+	if (rc < 0)
+		ring->ring_fd = -1;
+	return rc;
+}
+
+static uint32_t power_of_two(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+/* Maps and touches the buffers and their ring. */
+static int reserve_buffers(const struct apus_dp_queue_config *config, struct apus_dp_uring *r)
+{
+	r->count = power_of_two(config->rx_buffer_count);
+	r->shape.msg_namelen = sizeof(struct sockaddr_in);
+	r->buffer_bytes = (uint32_t)(sizeof(struct io_uring_recvmsg_out) +
+				     sizeof(struct sockaddr_in) + config->rx_buffer_bytes);
+	r->stride_bytes = ((size_t)r->buffer_bytes + 63) & ~(size_t)63;
+	r->buffers_bytes = r->count * sizeof(struct io_uring_buf);
+	r->buffers = apus_dp_udp_map(r->buffers_bytes);
+	r->memory = apus_dp_udp_map(r->count * r->stride_bytes);
+	if (!r->buffers || !r->memory)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < r->count; i++)
+		*buffer_at(r, i) = 0;
+	return 0;
+}
+
+/* Hands all buffers to the kernel. Returns 0 or a negative errno. */
+static int register_buffers(struct apus_dp_uring *r)
+{
+	struct io_uring_buf_reg reg = {
+		.ring_addr = (uint64_t)(uintptr_t)r->buffers,
+		.ring_entries = r->count,
+		.bgid = BUFFER_GROUP,
+	};
+	int rc = io_uring_register_buf_ring(&r->ring, &reg, 0);
+
+	if (rc < 0)
+		return rc;
+	io_uring_buf_ring_init(r->buffers);
+	for (uint32_t i = 0; i < r->count; i++)
+		stage_buffer(r, i, (int)i);
+	io_uring_buf_ring_advance(r->buffers, (int)r->count);
+	return 0;
+}
+
+/* Completions can never overflow: one a buffer, and a few a socket that carry none. */
+static int create_rings(struct apus_dp_uring *r)
+{
+	int rc = create_ring(r->count + 4 * APUS_DP_UDP_SOCKET_MAX, &r->ring);
+
+	if (rc < 0)
+		return rc;
+	rc = create_ring(2 * APUS_DP_BURST_MAX, &r->send_ring);
+	return rc < 0 ? rc : register_buffers(r);
+}
+
+int apus_dp_uring_attach(struct apus_dp_udp *u, char *why, size_t why_bytes)
+{
+	struct apus_dp_uring *r = calloc(1, sizeof(*r));
+	int rc = r ? reserve_buffers(&u->config, r) : -ENOMEM;
+
+	if (r) {
+		r->ring.ring_fd = -1;
+		r->send_ring.ring_fd = -1;
+	}
+	if (rc == 0)
+		rc = create_rings(r);
+	if (rc == 0 &&
+	    apus_dp_udp_pool_init(FOREIGN_BUFFERS, u->config.rx_buffer_bytes, &u->pool) < 0)
+		rc = -ENOMEM;
+	if (rc < 0) {
+		snprintf(why, why_bytes, "io_uring: %s", strerror(-rc));
+		if (r)
+			uring_destroy(r);
+		return rc == -ENOMEM ? APUS_ENOMEM : APUS_ENOTSUP;
+	}
+	u->uring = r;
+	u->q.ops = &uring_ops;
+	u->q.kind = APUS_DP_QUEUE_URING;
+	return 0;
+}
+
+#else
+
+int apus_dp_uring_attach(struct apus_dp_udp *u, char *why, size_t why_bytes)
+{
+	(void)u;
+	snprintf(why, why_bytes, "built without io_uring");
+	return APUS_ENOTSUP;
+}
+
+#endif
