@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one way in: whatever the route, a sample becomes visible to a reader through apus_dp_admit().
+ *
+ *     content filter -> exclusive ownership -> minimum separation (token) -> expired on arrival
+ *     -> coherent set -> room -> hold the payload -> store
+ *     -> only then: redeem the token, deadline, liveliness of that writer, available
+ *
+ * A rejected sample leaves no trace. Ownership is the exception: it is decided at its test, and a
+ * stronger writer owns the instance from there, whatever becomes of this sample. That may take a place
+ * in the instance table, but an idle one, given up as soon as somebody needs it.
+ */
+#ifndef APUS_DATAPLANE_ADMIT_H
+#define APUS_DATAPLANE_ADMIT_H
+
+#include "dataplane/history.h"
+#include "dataplane/predicate.h"
+
+/** What happened to a sample; each has a counter. */
+enum apus_dp_admit_result {
+	APUS_DP_STORED = 0,
+	APUS_DP_DISPLACED = 1,          /* stored; an older sample of the instance went */
+	APUS_DP_NOTICE = 2,             /* dispose or unregister applied; nothing stored as data */
+	APUS_DP_IGNORED = 3,            /* a notice about an instance this reader does not have */
+	APUS_DP_REJECTED_FILTER = 4,
+	APUS_DP_REJECTED_OWNERSHIP = 5,
+	APUS_DP_REJECTED_RATE = 6,
+	APUS_DP_EXPIRED = 7,
+	APUS_DP_WITHHELD = 8,           /* coherent set incomplete; not yet produced */
+	APUS_DP_REFUSED = 9,            /* a limit; see `refusal`. Reliable: do not acknowledge */
+	APUS_DP_ERROR = 10,             /* the payload does not hold what the filter needs; bad arguments */
+	APUS_DP_ADMIT_RESULTS = 11,
+};
+
+/** True if the number is dealt with for good: apus_dp_window_done(), not apus_dp_window_refuse(). */
+static inline bool apus_dp_admit_settles(enum apus_dp_admit_result result)
+{
+	return result != APUS_DP_REFUSED;
+}
+
+/** Bits of the status info (RTPS 2.5 §9.6.4.9). */
+enum apus_dp_change { APUS_DP_ALIVE = 0, APUS_DP_DISPOSE = 1, APUS_DP_UNREGISTER = 2 };
+
+/** A sample at the door. Nothing in it is kept: pointers need to live for the call only. */
+struct apus_dp_arrival {
+	uint32_t match_slot; /* its writer; must be in use */
+	apus_seq seq;
+	bool reliable;        /* the writer will offer a refused sample again */
+	bool refused_before;  /* apus_dp_window_was_refused(): its refusal is counted already */
+	bool has_data;        /* payload is a whole sample, not only a key */
+	uint8_t change;       /* bits of enum apus_dp_change */
+	struct apus_wall source_time; /* APUS_WALL_NONE: none sent */
+	struct apus_wall wall_now;    /* to tell its age on arrival */
+	const uint8_t *payload; /* for the filter and `hold` */
+	size_t payload_bytes;
+	const uint8_t *key; /* canonical; NULL: only key_hash is known (notices) or keyless */
+	size_t key_bytes;
+	const uint8_t *key_hash; /* 16 bytes or NULL; used only without `key` */
+};
+
+struct apus_dp_admission {
+	enum apus_dp_admit_result result;
+	enum apus_dp_refusal refusal; /* with REFUSED */
+	uint32_t entry_idx;           /* with STORED and DISPLACED */
+	apus_instance instance;       /* NONE if none was touched, or keyless */
+	bool available;               /* something new to read: wake whoever waits */
+};
+
+/** A content filter: verdict on a payload. context: a predicate, a custom class, … */
+typedef enum apus_dp_verdict apus_dp_filter_fn(const void *context, const uint8_t *payload,
+					       size_t payload_bytes);
+/** Holds the payload of an accepted arrival for this reader (copies it, or takes a reference) and returns
+ *  its slot, or APUS_DP_NONE if there is no slot. Balanced by history.release. */
+typedef uint32_t apus_dp_hold_fn(void *context, const struct apus_dp_arrival *arrival);
+
+struct apus_dp_inbox_options {
+	struct apus_dp_history_options history; /* history.instances.match_count_max = peers */
+	bool exclusive;         /* ownership */
+	int64_t separation_ns;  /* time-based filter; 0 = off */
+	int64_t lifespan_ns;    /* the reader's own; APUS_INFINITE_NS = none */
+	apus_dp_hold_fn *hold;
+	void *hold_context;
+};
+
+struct apus_dp_inbox_counters {
+	uint64_t results[APUS_DP_ADMIT_RESULTS]; /* by enum apus_dp_admit_result */
+	uint64_t refusals[APUS_DP_REFUSAL_KINDS]; /* DDS sample_rejected by reason, once a number */
+	uint64_t rejected;  /* sum of refusals */
+	uint64_t lost;      /* displaced unread, and refused for good (best effort) */
+	uint64_t available; /* samples that became readable */
+};
+
+/** Everything of one reader that admission changes. Must not move after init. */
+struct apus_dp_inbox {
+	struct apus_dp_inbox_options options;
+	struct apus_dp_history history;
+	struct apus_dp_peers peers;
+	apus_dp_filter_fn *filter; /* NULL = everything passes */
+	const void *filter_context;
+	uint64_t filter_generation;
+	struct apus_dp_inbox_counters counters;
+};
+
+/** Bytes of memory init needs (history, instances, peers); 0 if the options are out of range. */
+size_t apus_dp_inbox_bytes(const struct apus_dp_inbox_options *options);
+/** Lays it out in `memory` (16-byte aligned). Returns 0 or APUS_EINVAL. */
+int apus_dp_inbox_init(struct apus_dp_inbox *inbox, const struct apus_dp_inbox_options *options,
+		       void *memory);
+/** Releases every slot. */
+void apus_dp_inbox_fini(struct apus_dp_inbox *inbox);
+
+/** Admits one sample; see the head of this file. O(1), allocates nothing. Returns out->result. */
+enum apus_dp_admit_result apus_dp_admit(struct apus_dp_inbox *inbox,
+					const struct apus_dp_arrival *arrival, struct apus_mono now,
+					struct apus_dp_admission *out);
+
+/** Another filter (NULL: none) from here on; queued samples are re-tested by `keep` (NULL: all stay), which
+ *  must apply the same filter to an entry's payload. Returns how many were pruned. */
+uint32_t apus_dp_inbox_set_filter(struct apus_dp_inbox *inbox, apus_dp_filter_fn *filter,
+				  const void *filter_context, uint64_t filter_generation,
+				  bool (*keep)(void *context, const struct apus_dp_entry *entry),
+				  void *keep_context);
+
+/** A writer was matched at a free slot, or its strength, lease or lifespan changed. Returns 0 or
+ *  APUS_EINVAL. */
+int apus_dp_inbox_match(struct apus_dp_inbox *inbox, uint32_t slot, const struct apus_guid *guid,
+			int32_t strength, int64_t lease_ns, int64_t lifespan_ns, struct apus_mono now);
+/** It was unmatched: its registrations and ownerships end. Returns the number of instances that became
+ *  NO_WRITERS (0: nothing new to read). */
+uint32_t apus_dp_inbox_unmatch(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now);
+/** Books lapsed leases; a writer that lapsed loses its registrations and ownerships as if unmatched, but
+ *  stays. Returns the number of instances that became NO_WRITERS. O(peers). */
+uint32_t apus_dp_inbox_expire_leases(struct apus_dp_inbox *inbox, struct apus_mono now);
+/** An assertion without a sample (HEARTBEAT with liveliness flag, participant liveliness message). */
+void apus_dp_inbox_assert(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now);
+
+/* ---- the two tests, separate for the benchmarks and property tests -------------------------- */
+
+/** Outcome of the minimum-separation test. */
+enum apus_dp_rate { APUS_DP_RATE_UNTRACKED, APUS_DP_RATE_TOKEN, APUS_DP_RATE_REJECTED };
+
+/** Tests an arrival for `instance` (NULL: a new one) received at `received`; changes nothing. The token
+ *  is redeemed by storing `received` as instance->last_accepted. */
+enum apus_dp_rate apus_dp_rate_test(const struct apus_dp_instance *instance, int64_t separation_ns,
+				    bool has_data, struct apus_mono received);
+
+/** Decides ownership of `instance` for the writer at `slot` and enters it. Owners that left, lapsed or
+ *  missed the deadline (deadline_ns, 0 = none) hold nothing. Returns true if the sample is admitted. */
+bool apus_dp_ownership_test(struct apus_dp_peers *peers, struct apus_dp_instance *instance,
+			    uint32_t slot, int64_t deadline_ns, struct apus_mono now);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A reader's history: the samples an application can read or take, their instances and states
+ * (DDS 1.4 §2.2.2.5), and the samples it has been lent.
+ *
+ * An entry refers to a payload slot by a number that means nothing here; the owner's `release` is called
+ * once for each slot the history lets go. Room for everything is given at init: max_samples entries with
+ * data, one without data an instance, and max_loans that were taken, displaced or pruned while lent. A
+ * slot pool of max_samples + max_loans + 1 therefore never runs dry (the one is the arriving sample,
+ * which is held before the displaced one goes).
+ *
+ * Entries without data (valid_data = false) tell of dispose and of the last writer's leaving. They do not
+ * count against depth or limits. An instance has at most one: a later change of state moves it to the end,
+ * new data takes it away (its rebirth shows in view state and generation counts instead).
+ *
+ * KEEP_LAST displaces the oldest sample of the same instance at `depth`, and also when max_samples or
+ * max_samples_per_instance is reached and the instance has a sample to give; else the arrival is refused.
+ */
+#ifndef APUS_DATAPLANE_HISTORY_H
+#define APUS_DATAPLANE_HISTORY_H
+
+#include "dataplane/instance.h"
+
+/** Why there is no room (DDS SampleRejectedStatusKind and, last, the pool of payload slots). */
+enum apus_dp_refusal {
+	APUS_DP_REFUSED_NOT = 0,
+	APUS_DP_REFUSED_INSTANCES = 1,
+	APUS_DP_REFUSED_SAMPLES = 2,
+	APUS_DP_REFUSED_PER_INSTANCE = 3,
+	APUS_DP_REFUSED_SLOTS = 4,
+	APUS_DP_REFUSAL_KINDS = 5,
+};
+
+struct apus_dp_history_options {
+	bool keep_all;
+	uint32_t depth;                    /* KEEP_LAST: 1 … max_samples_per_instance */
+	uint32_t max_samples;              /* 1 … 2^24 */
+	uint32_t max_samples_per_instance; /* 1 … */
+	uint32_t max_loans;                /* samples lent at one time, 0 … 2^24 */
+	int64_t deadline_ns;               /* 0 or APUS_INFINITE_NS = none */
+	struct apus_dp_instances_options instances; /* `dropped` is set by the history */
+	void (*release)(void *context, uint32_t slot_ref);
+	void *release_context;
+};
+
+/** What is recorded of one sample. */
+struct apus_dp_record {
+	struct apus_guid writer;
+	apus_seq seq;
+	struct apus_wall source_time;
+	struct apus_mono reception_time;
+	struct apus_mono expires_at; /* age ≥ lifespan from here on; INT64_MAX = never */
+	uint64_t filter_generation;
+	uint32_t slot_ref; /* APUS_DP_NONE: no payload */
+	uint32_t match_slot;
+};
+
+/** One entry. Read-only outside history.c. */
+struct apus_dp_entry {
+	struct apus_dp_record record;
+	uint32_t instance_idx;
+	uint32_t disposed_generation_count; /* the instance's, when it was received */
+	uint32_t no_writers_generation_count;
+	uint32_t prev, next;                   /* by reception; `next` also links free entries */
+	uint32_t instance_prev, instance_next; /* within the instance */
+	uint32_t loans;
+	bool valid_data;
+	bool read;
+	bool in_history; /* false: free, or only lent */
+};
+
+struct apus_dp_history_counters {
+	uint64_t stored;         /* samples with data that became available */
+	uint64_t displaced;      /* by KEEP_LAST */
+	uint64_t displaced_lost; /* of these, those nobody had read */
+	uint64_t expired;        /* removed by take because of their lifespan */
+	uint64_t pruned;         /* removed by a filter change */
+	uint64_t deadline_gone;  /* misses of instances that were dropped */
+};
+
+struct apus_dp_history {
+	struct apus_dp_history_options options;
+	struct apus_dp_instances instances;
+	struct apus_dp_entry *entries;
+	uint32_t entry_count; /* capacity */
+	uint32_t free_first;
+	uint32_t first, last;   /* by reception */
+	uint32_t sample_count;  /* with data */
+	uint32_t invalid_count; /* without */
+	uint32_t loan_count;
+	struct apus_mono clock; /* latest time seen; dates the drop of an instance */
+	struct apus_dp_history_counters counters;
+};
+
+/** Which entries a read or take wants; 0 in a mask = any. */
+struct apus_dp_select {
+	uint8_t instance_states; /* mask of enum apus_instance_state */
+	uint8_t sample_states;   /* 1 = read, 2 = not read */
+	uint8_t view_states;     /* 1 = new, 2 = not new */
+	apus_instance instance;  /* APUS_INSTANCE_NONE = any */
+	/** Further condition (related sample, query), or NULL; called last, for entries that match the rest. */
+	bool (*match)(void *context, const struct apus_dp_entry *entry);
+	void *match_context;
+};
+
+/** One lent sample: the entry, and what was true of it at the call. */
+struct apus_dp_loan {
+	uint32_t entry_idx; /* gives it back */
+	const struct apus_dp_entry *entry; /* valid until given back */
+	apus_instance instance; /* NONE for a keyless topic */
+	uint8_t instance_state;
+	bool read_before;
+	bool view_new;
+};
+
+/** Bytes of memory init needs; 0 if the options are out of range. */
+size_t apus_dp_history_bytes(const struct apus_dp_history_options *options);
+/** Lays the history out in `memory` (16-byte aligned). `*h` must not move afterwards.
+ *  Returns 0 or APUS_EINVAL. */
+int apus_dp_history_init(struct apus_dp_history *h, const struct apus_dp_history_options *options,
+			 void *memory);
+/** Releases every slot, lent ones included; the memory is the caller's again. */
+void apus_dp_history_fini(struct apus_dp_history *h);
+
+/* ---- filling ------------------------------------------------------------------------------- */
+
+/** Whether a sample of `instance` (NULL: of a new one with a key of key_bytes) would be stored.
+ *  Changes nothing. Returns enum apus_dp_refusal. */
+enum apus_dp_refusal apus_dp_history_room(const struct apus_dp_history *h,
+					  const struct apus_dp_instance *instance, size_t key_bytes);
+/** Stores a sample that room() allowed, registers its writer for the instance and brings the instance to
+ *  life. Returns the entry's index; `*displaced_out` tells if an older sample had to go. */
+uint32_t apus_dp_history_store(struct apus_dp_history *h, struct apus_dp_instance *instance,
+			       const struct apus_dp_record *record, bool *displaced_out);
+/** The instance is disposed of. with_entry: add an entry without data (false if the dispose came with
+ *  data that was stored). Returns true if the state changed. record->slot_ref must be APUS_DP_NONE. */
+bool apus_dp_history_dispose(struct apus_dp_history *h, struct apus_dp_instance *instance,
+			     const struct apus_dp_record *record, bool with_entry);
+/** A writer ends its registration; an ALIVE instance that loses its last one becomes NO_WRITERS, told by
+ *  an entry without data. Ownership of that writer ends. Returns true if the state changed. */
+bool apus_dp_history_unregister(struct apus_dp_history *h, struct apus_dp_instance *instance,
+				const struct apus_dp_record *record);
+/** unregister() for all instances: the writer was unmatched or its lease lapsed. record: writer and match
+ *  slot, reception_time = now. O(instances). Returns how many instances changed state. */
+uint32_t apus_dp_history_writer_gone(struct apus_dp_history *h, const struct apus_dp_record *record);
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+/**
+ * Reads or takes up to `max` matching entries in order of reception. Samples expired at `now` are
+ * stepped over, by take removed. All samples of one call see view state and instance state as they were
+ * before it; afterwards the instances are NOT_NEW and the samples READ.
+ * Returns their number, or APUS_ELIMIT if max_loans are out already. O(entries walked).
+ */
+int apus_dp_history_access(struct apus_dp_history *h, const struct apus_dp_select *select, bool take,
+			   struct apus_mono now, struct apus_dp_loan *loans_out, uint32_t max);
+/** Gives one loan back. Returns 0 or APUS_EINVAL if that entry is not lent. */
+int apus_dp_history_return(struct apus_dp_history *h, uint32_t entry_idx);
+/** True if an access with this select (NULL = all) would return something. */
+bool apus_dp_history_available(const struct apus_dp_history *h, const struct apus_dp_select *select,
+			       struct apus_mono now);
+/** The key of an entry's instance, as long as the entry is in the history or lent. */
+const uint8_t *apus_dp_history_key(const struct apus_dp_history *h, const struct apus_dp_entry *entry,
+				   uint32_t *key_bytes_out);
+/**
+ * Removes the samples with data that `keep` does not want and gives the others `filter_generation`.
+ * Lent ones leave the history too, but stay valid until returned. Returns how many went.
+ */
+uint32_t apus_dp_history_prune(struct apus_dp_history *h,
+			       bool (*keep)(void *context, const struct apus_dp_entry *entry),
+			       void *context, uint64_t filter_generation);
+
+/** Requested deadlines missed by all instances, dropped ones included. O(instances). */
+uint64_t apus_dp_history_deadlines_missed(const struct apus_dp_history *h, struct apus_mono now);
+
+#endif

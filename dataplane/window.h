@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one reader knows of the numbers of one writer (the WriterProxy of RTPS 2.5 §8.4.12).
+ *
+ * Pure: no clock, memory or datagram of its own. Every call costs the same whatever span of numbers a
+ * GAP or HEARTBEAT names.
+ *
+ *     below `next`                    done with: delivered, irrelevant or lost
+ *     next … next + NUMBERS - 1       one bit each: settled, held, refused; none of them = missing
+ *     far_first … far_end - 1         one range above, known to be irrelevant or lost
+ *     `highest`                       the highest number known to exist
+ *
+ * A *held* number has arrived out of order: the caller keeps the sample (in an array indexed by
+ * apus_dp_window_index()) and delivers it when apus_dp_window_ready() says so. A *refused* number has
+ * arrived, found no room and stays missing, so that the writer offers it again.
+ *
+ *     v = check(seq)   NEW_IN_ORDER -> admit -> done(seq) or refuse(seq); then while ready(): the same
+ *                      NEW_OUT_OF_ORDER -> keep the sample, hold(seq)
+ *                      DUPLICATE, BEYOND -> drop
+ *
+ * Where a reader starts. FROM_FIRST (both sides transient-local): at 1; what the first HEARTBEAT
+ * excludes was never owed and is not lost. FROM_MATCH (volatile): at the first number that shows up
+ * after the match. A DATA starts at its own number, a GAP at its start, a HEARTBEAT at last + 1; and as
+ * long as nothing has been delivered a DATA below a start set by HEARTBEAT moves it down, since a
+ * volatile writer sends a reader only what was written after the match. Interop: Fast DDS 2.9.1 sends
+ * data at once and heartbeats every 3 s; a reader that waits for a HEARTBEAT, as Cyclone 0.10.2 does,
+ * then starts above everything already sent and loses it.
+ *
+ * Forged or jumped numbers from a matched GUID. DATA beyond the window is not kept and proves nothing.
+ * A HEARTBEAT whose `last` lies below `next - 1` contradicts what GAPs and HEARTBEATs had us skip: the
+ * window goes back to the number after the highest one that was really delivered. (A HEARTBEAT that was
+ * merely overtaken by a GAP has the same effect, which costs one more request and GAP.) Losses larger
+ * than the window are counted only when a later DATA or HEARTBEAT confirms them.
+ */
+#ifndef APUS_DATAPLANE_WINDOW_H
+#define APUS_DATAPLANE_WINDOW_H
+
+#include "base/clock.h"
+#include "base/guid.h"
+
+struct apus_wire_seqset;
+
+/** Numbers above `next` that are kept track of one by one. */
+#define APUS_DP_WINDOW_NUMBERS 1024
+#define APUS_DP_WINDOW_WORDS (APUS_DP_WINDOW_NUMBERS / 64)
+/** Highest number accepted; leaves room to compute one window beyond it. */
+#define APUS_DP_SEQ_MAX (INT64_MAX - 2 * APUS_DP_WINDOW_NUMBERS)
+/** Silence after which a count that looks old is believed again: longer than any reordering, shorter
+ *  than the longest HEARTBEAT period of the peers (3 s). */
+#define APUS_DP_COUNT_AGE_NS APUS_NS_PER_SEC
+
+/** The `count` of a stream of HEARTBEATs or ACKNACKs (RTPS 2.5 §8.3.7.5.2). Zero-initialise. */
+struct apus_dp_count {
+	struct apus_mono at; /* when the last one was accepted; 0 = never */
+	int32_t last;
+};
+
+/**
+ * True, and remembered, if `count` is newer than the last accepted one, by serial arithmetic, or if
+ * the last accepted one is APUS_DP_COUNT_AGE_NS old: so forged counts silence a peer only as long.
+ */
+bool apus_dp_count_accept(struct apus_dp_count *c, int32_t count, struct apus_mono now);
+
+enum apus_dp_window_start { APUS_DP_FROM_FIRST = 0, APUS_DP_FROM_MATCH = 1 };
+
+enum apus_dp_seq_verdict {
+	APUS_DP_SEQ_NEW_IN_ORDER = 0,
+	APUS_DP_SEQ_NEW_OUT_OF_ORDER = 1, /* reliable only */
+	APUS_DP_SEQ_DUPLICATE = 2,        /* delivered, held, irrelevant or lost already */
+	APUS_DP_SEQ_BEYOND = 3,           /* too far ahead to be kept, or below 1 */
+};
+
+/** State; fields are private except where a comment says otherwise. */
+struct apus_dp_window {
+	apus_seq next;    /* readable */
+	apus_seq highest; /* readable; 0 = none known */
+	apus_seq delivered_end; /* one above the highest number delivered or first owed */
+	apus_seq far_first, far_end;
+	uint64_t lost;         /* readable: numbers given up; only grows. What refuse() counted and then
+				* went away is included. */
+	uint64_t lost_pending; /* awaiting confirmation */
+	struct apus_dp_count heartbeat_count;
+	bool reliable;
+	bool started;          /* `next` means something */
+	bool start_movable;    /* started by HEARTBEAT and nothing delivered yet */
+	bool heartbeat_seen;
+	uint64_t settled[APUS_DP_WINDOW_WORDS];
+	uint64_t held[APUS_DP_WINDOW_WORDS];
+	uint64_t refused[APUS_DP_WINDOW_WORDS];
+};
+
+/** Starts afresh. reliable: the match is; a best-effort window accepts rising numbers and counts the
+ *  skipped ones as lost, ignoring `start`. */
+void apus_dp_window_init(struct apus_dp_window *w, bool reliable, enum apus_dp_window_start start);
+
+/** Judges the number of an arriving sample. Changes nothing. */
+enum apus_dp_seq_verdict apus_dp_window_check(const struct apus_dp_window *w, apus_seq seq);
+
+/** The sample has been delivered, or rejected for good (by a filter, as expired …): it will never be
+ *  wanted again. Only for a number check() called new, or ready() returned. */
+void apus_dp_window_done(struct apus_dp_window *w, apus_seq seq);
+
+/** The caller keeps this out-of-order sample. Only after NEW_OUT_OF_ORDER. */
+void apus_dp_window_hold(struct apus_dp_window *w, apus_seq seq);
+
+/** No room for this sample now: it stays missing (a held one becomes missing). Best effort: it is gone.
+ *  Returns true the first time for this number, when the refusal is to be counted. */
+bool apus_dp_window_refuse(struct apus_dp_window *w, apus_seq seq);
+
+/** True if refuse() has been called for this number and it is still missing. */
+bool apus_dp_window_was_refused(const struct apus_dp_window *w, apus_seq seq);
+
+/** True if `next` is held: deliver it, then call done() or refuse(). After anything that can advance:
+ *  done(), a GAP, a HEARTBEAT. */
+bool apus_dp_window_ready(const struct apus_dp_window *w, apus_seq *seq_out);
+
+/** Where the caller keeps a held sample: unique among the numbers held at one time. */
+static inline uint32_t apus_dp_window_index(apus_seq seq)
+{
+	return (uint32_t)((uint64_t)seq & (APUS_DP_WINDOW_NUMBERS - 1));
+}
+
+/** True if a sample is held (its sample is with the caller, to be given back on unmatch). */
+bool apus_dp_window_is_held(const struct apus_dp_window *w, apus_seq seq);
+
+/**
+ * GAP: [start, list->base) and the numbers of the list are irrelevant (RTPS 2.5 §8.3.7.4). Held samples
+ * stay held. Inconsistent arguments (start < 1, base < start) are ignored.
+ * Returns true if `next` moved.
+ */
+bool apus_dp_window_gap(struct apus_dp_window *w, apus_seq start,
+			const struct apus_wire_seqset *list);
+
+/** What a HEARTBEAT calls for; bits. */
+enum apus_dp_heartbeat_result {
+	APUS_DP_HB_IGNORED = 1,    /* old count or inconsistent range; no other bit set */
+	APUS_DP_HB_ACK = 2,        /* an ACKNACK is due: asked for (not final), or something is missing */
+	APUS_DP_HB_LIVELINESS = 4, /* it asserts the writer (MANUAL_BY_TOPIC) */
+	APUS_DP_HB_ADVANCED = 8,   /* `next` moved up */
+	APUS_DP_HB_RESTORED = 16,  /* `next` moved back; see the head of this file */
+};
+
+/** HEARTBEAT (RTPS 2.5 §8.3.7.5): numbers below `first` are gone, `last` is the highest that exists
+ *  (first - 1 if none). Returns bits of enum apus_dp_heartbeat_result. */
+unsigned apus_dp_window_heartbeat(struct apus_dp_window *w, apus_seq first, apus_seq last,
+				  int32_t count, bool final, bool liveliness, struct apus_mono now);
+
+/** True if a number up to `highest` is missing. */
+bool apus_dp_window_has_missing(const struct apus_dp_window *w);
+
+/**
+ * Fills an ACKNACK (RTPS 2.5 §8.3.7.1): base = the first missing number (all below are acknowledged), the
+ * missing ones up to `highest`, at most 256, trailing zeros trimmed. `*final_out` is false while something is
+ * missing and before the first HEARTBEAT, so that the writer answers. Changes nothing.
+ */
+void apus_dp_window_acknack(const struct apus_dp_window *w, struct apus_wire_seqset *set_out,
+			    bool *final_out);
+
+#endif
