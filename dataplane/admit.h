@@ -19,16 +19,16 @@
 /** What happened to a sample; each has a counter. */
 enum apus_dp_admit_result {
 	APUS_DP_STORED = 0,
-	APUS_DP_DISPLACED = 1,          /* stored; an older sample of the instance went */
-	APUS_DP_NOTICE = 2,             /* dispose or unregister applied; nothing stored as data */
-	APUS_DP_IGNORED = 3,            /* a notice about an instance this reader does not have */
+	APUS_DP_DISPLACED = 1, /* stored; an older sample of the instance went */
+	APUS_DP_NOTICE = 2,    /* dispose or unregister applied; nothing stored as data */
+	APUS_DP_IGNORED = 3,   /* a notice about an instance this reader does not have */
 	APUS_DP_REJECTED_FILTER = 4,
 	APUS_DP_REJECTED_OWNERSHIP = 5,
 	APUS_DP_REJECTED_RATE = 6,
 	APUS_DP_EXPIRED = 7,
-	APUS_DP_WITHHELD = 8,           /* coherent set incomplete; not yet produced */
-	APUS_DP_REFUSED = 9,            /* a limit; see `refusal`. Reliable: do not acknowledge */
-	APUS_DP_ERROR = 10,             /* the payload does not hold what the filter needs; bad arguments */
+	APUS_DP_WITHHELD = 8,   /* coherent set incomplete; not yet produced */
+	APUS_DP_REFUSED = 9,    /* a limit; see `refusal`. Reliable: do not acknowledge */
+	APUS_DP_MALFORMED = 10, /* the payload does not hold what the filter needs; bad arguments */
 	APUS_DP_ADMIT_RESULTS = 11,
 };
 
@@ -45,13 +45,13 @@ enum apus_dp_change { APUS_DP_ALIVE = 0, APUS_DP_DISPOSE = 1, APUS_DP_UNREGISTER
 struct apus_dp_arrival {
 	uint32_t match_slot; /* its writer; must be in use */
 	apus_seq seq;
-	bool reliable;        /* the writer will offer a refused sample again */
-	bool refused_before;  /* apus_dp_window_was_refused(): its refusal is counted already */
-	bool has_data;        /* payload is a whole sample, not only a key */
-	uint8_t change;       /* bits of enum apus_dp_change */
+	bool reliable;       /* the writer will offer a refused sample again */
+	bool refused_before; /* apus_dp_window_was_refused(): its refusal is counted already */
+	bool has_data;       /* payload is a whole sample, not only a key */
+	uint8_t change;      /* bits of enum apus_dp_change */
 	struct apus_wall source_time; /* APUS_WALL_NONE: none sent */
 	struct apus_wall wall_now;    /* to tell its age on arrival */
-	const uint8_t *payload; /* for the filter and `hold` */
+	const uint8_t *payload;       /* for the filter and `hold` */
 	size_t payload_bytes;
 	const uint8_t *key; /* canonical; NULL: only key_hash is known (notices) or keyless */
 	size_t key_bytes;
@@ -75,17 +75,17 @@ typedef uint32_t apus_dp_hold_fn(void *context, const struct apus_dp_arrival *ar
 
 struct apus_dp_inbox_options {
 	struct apus_dp_history_options history; /* history.instances.match_count_max = peers */
-	bool exclusive;         /* ownership */
-	int64_t separation_ns;  /* time-based filter; 0 = off */
-	int64_t lifespan_ns;    /* the reader's own; APUS_INFINITE_NS = none */
+	bool exclusive;                         /* ownership */
+	int64_t separation_ns;                  /* time-based filter; 0 = off */
+	int64_t lifespan_ns;                    /* the reader's own; APUS_INFINITE_NS = none */
 	apus_dp_hold_fn *hold;
 	void *hold_context;
 };
 
 struct apus_dp_inbox_counters {
-	uint64_t results[APUS_DP_ADMIT_RESULTS]; /* by enum apus_dp_admit_result */
+	uint64_t results[APUS_DP_ADMIT_RESULTS];  /* by enum apus_dp_admit_result */
 	uint64_t refusals[APUS_DP_REFUSAL_KINDS]; /* DDS sample_rejected by reason, once a number */
-	uint64_t rejected;  /* sum of refusals */
+	uint64_t rejected;                        /* sum of refusals */
 	uint64_t lost;      /* displaced unread, and refused for good (best effort) */
 	uint64_t available; /* samples that became readable */
 };
@@ -118,13 +118,14 @@ enum apus_dp_admit_result apus_dp_admit(struct apus_dp_inbox *inbox,
  *  must apply the same filter to an entry's payload. Returns how many were pruned. */
 uint32_t apus_dp_inbox_set_filter(struct apus_dp_inbox *inbox, apus_dp_filter_fn *filter,
 				  const void *filter_context, uint64_t filter_generation,
-				  bool (*keep)(void *context, const struct apus_dp_entry *entry),
+				  bool (*keep)(void *context, const struct apus_dp_sample *entry),
 				  void *keep_context);
 
 /** A writer was matched at a free slot, or its strength, lease or lifespan changed. Returns 0 or
  *  APUS_EINVAL. */
 int apus_dp_inbox_match(struct apus_dp_inbox *inbox, uint32_t slot, const struct apus_guid *guid,
-			int32_t strength, int64_t lease_ns, int64_t lifespan_ns, struct apus_mono now);
+			int32_t strength, int64_t lease_ns, int64_t lifespan_ns,
+			struct apus_mono now);
 /** It was unmatched: its registrations and ownerships end. Returns the number of instances that became
  *  NO_WRITERS (0: nothing new to read). */
 uint32_t apus_dp_inbox_unmatch(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now);

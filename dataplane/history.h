@@ -33,11 +33,11 @@ enum apus_dp_refusal {
 
 struct apus_dp_history_options {
 	bool keep_all;
-	uint32_t depth;                    /* KEEP_LAST: 1 … max_samples_per_instance */
-	uint32_t max_samples;              /* 1 … 2^24 */
-	uint32_t max_samples_per_instance; /* 1 … */
-	uint32_t max_loans;                /* samples lent at one time, 0 … 2^24 */
-	int64_t deadline_ns;               /* 0 or APUS_INFINITE_NS = none */
+	uint32_t depth;                             /* KEEP_LAST: 1 … max_samples_per_instance */
+	uint32_t max_samples;                       /* 1 … 2^24 */
+	uint32_t max_samples_per_instance;          /* 1 … */
+	uint32_t max_loans;                         /* samples lent at one time, 0 … 2^24 */
+	int64_t deadline_ns;                        /* 0 or APUS_INFINITE_NS = none */
 	struct apus_dp_instances_options instances; /* `dropped` is set by the history */
 	void (*release)(void *context, uint32_t slot_ref);
 	void *release_context;
@@ -56,7 +56,7 @@ struct apus_dp_record {
 };
 
 /** One entry. Read-only outside history.c. */
-struct apus_dp_entry {
+struct apus_dp_sample {
 	struct apus_dp_record record;
 	uint32_t instance_idx;
 	uint32_t disposed_generation_count; /* the instance's, when it was received */
@@ -81,7 +81,7 @@ struct apus_dp_history_counters {
 struct apus_dp_history {
 	struct apus_dp_history_options options;
 	struct apus_dp_instances instances;
-	struct apus_dp_entry *entries;
+	struct apus_dp_sample *entries;
 	uint32_t entry_count; /* capacity */
 	uint32_t free_first;
 	uint32_t first, last;   /* by reception */
@@ -99,15 +99,15 @@ struct apus_dp_select {
 	uint8_t view_states;     /* 1 = new, 2 = not new */
 	apus_instance instance;  /* APUS_INSTANCE_NONE = any */
 	/** Further condition (related sample, query), or NULL; called last, for entries that match the rest. */
-	bool (*match)(void *context, const struct apus_dp_entry *entry);
+	bool (*match)(void *context, const struct apus_dp_sample *entry);
 	void *match_context;
 };
 
 /** One lent sample: the entry, and what was true of it at the call. */
 struct apus_dp_loan {
-	uint32_t entry_idx; /* gives it back */
-	const struct apus_dp_entry *entry; /* valid until given back */
-	apus_instance instance; /* NONE for a keyless topic */
+	uint32_t entry_idx;                 /* gives it back */
+	const struct apus_dp_sample *entry; /* valid until given back */
+	apus_instance instance;             /* NONE for a keyless topic */
 	uint8_t instance_state;
 	bool read_before;
 	bool view_new;
@@ -127,7 +127,8 @@ void apus_dp_history_fini(struct apus_dp_history *h);
 /** Whether a sample of `instance` (NULL: of a new one with a key of key_bytes) would be stored.
  *  Changes nothing. Returns enum apus_dp_refusal. */
 enum apus_dp_refusal apus_dp_history_room(const struct apus_dp_history *h,
-					  const struct apus_dp_instance *instance, size_t key_bytes);
+					  const struct apus_dp_instance *instance,
+					  size_t key_bytes);
 /** Stores a sample that room() allowed, registers its writer for the instance and brings the instance to
  *  life. Returns the entry's index; `*displaced_out` tells if an older sample had to go. */
 uint32_t apus_dp_history_store(struct apus_dp_history *h, struct apus_dp_instance *instance,
@@ -142,7 +143,8 @@ bool apus_dp_history_unregister(struct apus_dp_history *h, struct apus_dp_instan
 				const struct apus_dp_record *record);
 /** unregister() for all instances: the writer was unmatched or its lease lapsed. record: writer and match
  *  slot, reception_time = now. O(instances). Returns how many instances changed state. */
-uint32_t apus_dp_history_writer_gone(struct apus_dp_history *h, const struct apus_dp_record *record);
+uint32_t apus_dp_history_writer_gone(struct apus_dp_history *h,
+				     const struct apus_dp_record *record);
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
@@ -152,22 +154,23 @@ uint32_t apus_dp_history_writer_gone(struct apus_dp_history *h, const struct apu
  * before it; afterwards the instances are NOT_NEW and the samples READ.
  * Returns their number, or APUS_ELIMIT if max_loans are out already. O(entries walked).
  */
-int apus_dp_history_access(struct apus_dp_history *h, const struct apus_dp_select *select, bool take,
-			   struct apus_mono now, struct apus_dp_loan *loans_out, uint32_t max);
+int apus_dp_history_access(struct apus_dp_history *h, const struct apus_dp_select *select,
+			   bool take, struct apus_mono now, struct apus_dp_loan *loans_out,
+			   uint32_t max);
 /** Gives one loan back. Returns 0 or APUS_EINVAL if that entry is not lent. */
 int apus_dp_history_return(struct apus_dp_history *h, uint32_t entry_idx);
 /** True if an access with this select (NULL = all) would return something. */
 bool apus_dp_history_available(const struct apus_dp_history *h, const struct apus_dp_select *select,
 			       struct apus_mono now);
 /** The key of an entry's instance, as long as the entry is in the history or lent. */
-const uint8_t *apus_dp_history_key(const struct apus_dp_history *h, const struct apus_dp_entry *entry,
-				   uint32_t *key_bytes_out);
+const uint8_t *apus_dp_history_key(const struct apus_dp_history *h,
+				   const struct apus_dp_sample *entry, uint32_t *key_bytes_out);
 /**
  * Removes the samples with data that `keep` does not want and gives the others `filter_generation`.
  * Lent ones leave the history too, but stay valid until returned. Returns how many went.
  */
 uint32_t apus_dp_history_prune(struct apus_dp_history *h,
-			       bool (*keep)(void *context, const struct apus_dp_entry *entry),
+			       bool (*keep)(void *context, const struct apus_dp_sample *entry),
 			       void *context, uint64_t filter_generation);
 
 /** Requested deadlines missed by all instances, dropped ones included. O(instances). */

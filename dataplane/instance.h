@@ -32,12 +32,12 @@ struct apus_dp_instance {
 	uint32_t disposed_generation_count;
 	uint32_t no_writers_generation_count;
 
-	uint32_t sample_count;    /* entries with valid data in the history */
-	uint32_t first, last;     /* its entries, oldest first; APUS_DP_NONE = none */
-	uint32_t invalid;         /* its entry without data, or APUS_DP_NONE */
-	uint32_t pins;            /* loans that need its key */
-	uint32_t writer_count;    /* bits set in its writer map */
-	uint32_t owner;           /* match slot of the owner; APUS_DP_NONE = nobody */
+	uint32_t sample_count; /* entries with valid data in the history */
+	uint32_t first, last;  /* its entries, oldest first; APUS_DP_NONE = none */
+	uint32_t invalid;      /* its entry without data, or APUS_DP_NONE */
+	uint32_t pins;         /* loans that need its key */
+	uint32_t writer_count; /* bits set in its writer map */
+	uint32_t owner;        /* match slot of the owner; APUS_DP_NONE = nobody */
 
 	struct apus_mono last_accepted; /* for the minimum separation; 0 = never */
 	struct apus_dp_deadline deadline;
@@ -52,13 +52,14 @@ typedef void apus_dp_key_hash_fn(const void *context, const uint8_t *key, size_t
 
 /** How large a table is. */
 struct apus_dp_instances_options {
-	uint32_t capacity;              /* 1 … 2^24 */
-	uint32_t key_bytes_max;         /* 0 = keyless, capacity must be 1 */
-	uint32_t match_count_max;       /* writers */
-	uint64_t seed;                  /* of the table hash; random in production */
-	apus_dp_key_hash_fn *key_hash;  /* NULL: key hashes are not looked up */
+	uint32_t capacity;             /* 1 … 2^24 */
+	uint32_t key_bytes_max;        /* 0 = keyless, capacity must be 1 */
+	uint32_t match_count_max;      /* writers */
+	uint64_t seed;                 /* of the table hash; random in production */
+	apus_dp_key_hash_fn *key_hash; /* NULL: key hashes are not looked up */
 	const void *key_hash_context;
-	void (*dropped)(void *context, const struct apus_dp_instance *instance); /* before reuse; may be NULL */
+	void (*dropped)(void *context,
+			const struct apus_dp_instance *instance); /* before reuse; may be NULL */
 	void *dropped_context;
 };
 

@@ -82,14 +82,16 @@ struct apus_dp_peer {
 struct apus_dp_peers {
 	struct apus_dp_peer *peers;
 	uint32_t capacity;
-	uint64_t losses_gone; /* lapses of writers that have left since; keeps the total from falling */
+	uint64_t
+		losses_gone; /* lapses of writers that have left since; keeps the total from falling */
 };
 
 void apus_dp_peers_init(struct apus_dp_peers *p, struct apus_dp_peer *memory, uint32_t capacity);
 /** Enters a writer, or changes its strength, lifespan or lease in place (a new lease duration keeps the
  *  last activity). Returns 0 or APUS_EINVAL (no such slot, slot taken by another GUID). */
 int apus_dp_peers_set(struct apus_dp_peers *p, uint32_t slot, const struct apus_guid *guid,
-		      int32_t strength, int64_t lease_ns, int64_t lifespan_ns, struct apus_mono now);
+		      int32_t strength, int64_t lease_ns, int64_t lifespan_ns,
+		      struct apus_mono now);
 /** The writer has left: no loss of its lease, unless it had lapsed by `now`. */
 void apus_dp_peers_remove(struct apus_dp_peers *p, uint32_t slot, struct apus_mono now);
 

@@ -42,7 +42,7 @@ struct apus_wire_seqset;
 
 /** Numbers above `next` that are kept track of one by one. */
 #define APUS_DP_WINDOW_NUMBERS 1024
-#define APUS_DP_WINDOW_WORDS (APUS_DP_WINDOW_NUMBERS / 64)
+#define APUS_DP_WINDOW_WORDS   (APUS_DP_WINDOW_NUMBERS / 64)
 /** Highest number accepted; leaves room to compute one window beyond it. */
 #define APUS_DP_SEQ_MAX (INT64_MAX - 2 * APUS_DP_WINDOW_NUMBERS)
 /** Silence after which a count that looks old is believed again: longer than any reordering, shorter
@@ -72,17 +72,17 @@ enum apus_dp_seq_verdict {
 
 /** State; fields are private except where a comment says otherwise. */
 struct apus_dp_window {
-	apus_seq next;    /* readable */
-	apus_seq highest; /* readable; 0 = none known */
+	apus_seq next;          /* readable */
+	apus_seq highest;       /* readable; 0 = none known */
 	apus_seq delivered_end; /* one above the highest number delivered or first owed */
 	apus_seq far_first, far_end;
-	uint64_t lost;         /* readable: numbers given up; only grows. What refuse() counted and then
+	uint64_t lost; /* readable: numbers given up; only grows. What refuse() counted and then
 				* went away is included. */
 	uint64_t lost_pending; /* awaiting confirmation */
 	struct apus_dp_count heartbeat_count;
 	bool reliable;
-	bool started;          /* `next` means something */
-	bool start_movable;    /* started by HEARTBEAT and nothing delivered yet */
+	bool started;       /* `next` means something */
+	bool start_movable; /* started by HEARTBEAT and nothing delivered yet */
 	bool heartbeat_seen;
 	uint64_t settled[APUS_DP_WINDOW_WORDS];
 	uint64_t held[APUS_DP_WINDOW_WORDS];
@@ -133,8 +133,8 @@ bool apus_dp_window_gap(struct apus_dp_window *w, apus_seq start,
 
 /** What a HEARTBEAT calls for; bits. */
 enum apus_dp_heartbeat_result {
-	APUS_DP_HB_IGNORED = 1,    /* old count or inconsistent range; no other bit set */
-	APUS_DP_HB_ACK = 2,        /* an ACKNACK is due: asked for (not final), or something is missing */
+	APUS_DP_HB_IGNORED = 1, /* old count or inconsistent range; no other bit set */
+	APUS_DP_HB_ACK = 2, /* an ACKNACK is due: asked for (not final), or something is missing */
 	APUS_DP_HB_LIVELINESS = 4, /* it asserts the writer (MANUAL_BY_TOPIC) */
 	APUS_DP_HB_ADVANCED = 8,   /* `next` moved up */
 	APUS_DP_HB_RESTORED = 16,  /* `next` moved back; see the head of this file */
