@@ -114,6 +114,13 @@ const struct apus_ctl_config *apus_ctl_config_of(const struct apus_config *confi
 void apus_ctl_config_default(struct apus_ctl_config *config);
 
 /**
+ * Checks what single settings cannot tell: the lease outlasts the announcements, ports exist for the
+ * index in the domain, every worker has a core if any has. why (may be NULL) receives a sentence.
+ * Returns 0 or APUS_EINVAL.
+ */
+int apus_ctl_config_check(const struct apus_ctl_config *config, char *why, size_t why_bytes);
+
+/**
  * Parses a duration: a decimal number, at most nine digits behind the point, and a unit of ns, us, ms,
  * s, min or h; or "inf". Nothing else: no sign, no space. Returns 0 or APUS_EINVAL (also for what
  * exceeds the range of int64_t nanoseconds); *ns_out is untouched then.

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table itself. A row's range text and its min and max say the same; tests/control/test_config.c
+ * holds them together.
+ */
+#include "control/limits.h"
+
+#include "base/atomics.h"
+#include "base/clock.h"
+
+#include <stddef.h>
+
+#define AT(field) offsetof(struct apus_ctl_config, field)
+
+#define MS APUS_NS_PER_MS
+#define SEC APUS_NS_PER_SEC
+
+static const char *const multicast_words[] = {"off", "discovery", "on", NULL};
+static const char *const transport_words[] = {"auto", "io_uring", "socket", NULL};
+static const char *const mode_words[] = {"spawned", "driven", NULL};
+static const char *const idle_words[] = {"poll", "pause", "block", NULL};
+static const char *const type_words[] = {"names", "strict", NULL};
+
+#define NUMBER(name, unit, def, range, lo, hi, field, help)                                        \
+	{{name, unit, def, range, help}, APUS_CTL_KIND_NUMBER, AT(field), lo, hi, NULL}
+#define AUTO(name, unit, def, range, lo, hi, field, help)                                          \
+	{{name, unit, def, range, help}, APUS_CTL_KIND_AUTO, AT(field), lo, hi, NULL}
+#define DURATION(name, def, range, lo, hi, field, help)                                            \
+	{{name, "duration", def, range, help}, APUS_CTL_KIND_DURATION, AT(field), lo, hi, NULL}
+#define SWITCH(name, def, field, help)                                                             \
+	{{name, "", def, "on | off", help}, APUS_CTL_KIND_SWITCH, AT(field), 0, 1, NULL}
+#define WORD(name, def, range, words, field, help)                                                 \
+	{{name, "", def, range, help}, APUS_CTL_KIND_WORD, AT(field), 0, 0, words}
+#define TEXT(name, def, range, kind, field, help)                                                  \
+	{{name, "", def, range, help}, kind, AT(field), 0, 0, NULL}
+
+const struct apus_ctl_setting apus_ctl_settings[] = {
+	/* Who and where. */
+	NUMBER("domain", "", "0", "0…232", 0, 232, domain,
+	       "DDS domain id; participants of different domains never meet."),
+	AUTO("participant.index", "", "auto", "auto | 0…119", 0, 119, participant_index,
+	     "Participant index, which decides the unicast ports; auto takes the lowest free one."),
+	TEXT("participant.name", "apus", "up to 255 bytes", APUS_CTL_KIND_TEXT, participant_name,
+	     "Name announced to the domain, for people."),
+	TEXT("interfaces", "auto", "auto | names or IPv4 addresses", APUS_CTL_KIND_TEXT, interfaces,
+	     "Network interfaces to use; auto takes all that are up, or loopback if there is none."),
+	WORD("multicast", "discovery", "off | discovery | on", multicast_words, multicast,
+	     "What may go by multicast: nothing, announcements only, or samples too."),
+	NUMBER("multicast.ttl", "hops", "1", "0…255", 0, 255, multicast_ttl,
+	       "Time to live of multicast datagrams; 1 keeps them in the local network."),
+	TEXT("peers", "", "host[:port],…, up to 64", APUS_CTL_KIND_PEERS, peers,
+	     "Hosts that are announced to by unicast; without a port, at the ports of the first "
+	     "participants."),
+	NUMBER("peers.max_index", "", "9", "0…119", 0, 119, peers_max_index,
+	       "Highest participant index tried for a peer without a port."),
+
+	/* Announcements. */
+	DURATION("announce.period", "3s", "100ms…1h", 100 * MS, 3600 * SEC, announce_period_ns,
+		 "Time between announcements of the participant; short enough for a late peer."),
+	DURATION("announce.burst_period", "100ms", "10ms…10s", 10 * MS, 10 * SEC,
+		 announce_burst_period_ns, "Time between the first announcements."),
+	NUMBER("announce.burst_count", "", "5", "1…100", 1, 100, announce_burst_count,
+	       "Number of first announcements: some may meet a host that is still starting."),
+	DURATION("lease", "20s", "1s…inf", SEC, APUS_INFINITE_NS, lease_ns,
+		 "Others forget this participant when they have not heard it for so long."),
+
+	/* Transport. */
+	WORD("transport", "auto", "auto | io_uring | socket", transport_words, transport,
+	     "How datagrams are moved; auto takes io_uring where the system permits it."),
+	NUMBER("rx.buffers", "", "128", "16…16384", 16, 16384, rx_buffer_count,
+	       "Receive buffers of each queue; rounded up to a power of two."),
+	NUMBER("socket.send_bytes", "bytes", "0", "0…1073741824", 0, 1073741824, socket_send_bytes,
+	       "Send buffer of each socket; 0 takes the system's default."),
+	NUMBER("socket.receive_bytes", "bytes", "1048576", "0…1073741824", 0, 1073741824,
+	       socket_receive_bytes,
+	       "Receive buffer of each socket; the default holds a burst of a busy writer."),
+	SWITCH("socket.segment", "on", segment,
+	       "Hand bursts to the kernel in one piece (UDP_SEGMENT); off for captures and packet "
+	       "filters that must see each datagram."),
+
+	/* Threads. */
+	NUMBER("worker.count", "", "1", "1…64", 1, 64, worker_count,
+	       "Workers; each has a port, and the endpoints assigned to it."),
+	WORD("worker.mode", "spawned", "spawned | driven", mode_words, worker_mode,
+	     "Whether the library runs the workers, or the application by apus_worker_poll()."),
+	WORD("worker.idle", "block", "poll | pause | block", idle_words, worker_idle,
+	     "What an idle spawned worker does: poll is fastest and takes a core, block sleeps."),
+	TEXT("worker.cores", "", "core,…, up to 64", APUS_CTL_KIND_CORES, worker_cores,
+	     "Cores the workers are pinned to, one each; empty leaves them to the scheduler."),
+	NUMBER("worker.priority", "", "0", "0…99", 0, 99, worker_priority,
+	       "SCHED_FIFO priority of spawned workers; 0 is ordinary scheduling."),
+	AUTO("control.core", "", "auto", "auto | 0…1023", 0, 1023, control_core,
+	     "Core of the control thread; auto leaves it to the scheduler."),
+
+	/* The reliable protocol. */
+	DURATION("heartbeat.period", "100ms", "1ms…1h", MS, 3600 * SEC, heartbeat_period_ns,
+		 "Time between the heartbeats of a writer that waits for acknowledgements."),
+	DURATION("ack.delay", "0ns", "0ns…1s", 0, SEC, ack_delay_ns,
+		 "How long a reader waits before it answers a heartbeat, so that answers merge."),
+	DURATION("nack.delay", "0ns", "0ns…1s", 0, SEC, nack_delay_ns,
+		 "How long a writer waits before it repeats samples, so that requests merge."),
+
+	/* Matching and filters. */
+	WORD("type_matching", "names", "names | strict", type_words, type_matching,
+	     "Whether equal type names suffice where a peer announces no type hash."),
+	SWITCH("filtering", "on", filtering,
+	       "Whether readers may have content filters; off makes their creation fail."),
+	SWITCH("writer_filtering", "on", writer_filtering,
+	       "Whether writers leave out what a remote reader's filter rejects."),
+	NUMBER("filter.expression_bytes", "bytes", "4096", "1…1048576", 1, 1048576,
+	       filter_expression_bytes, "Longest filter expression that is compiled."),
+	NUMBER("filter.parameters", "", "100", "0…100", 0, 100, filter_parameters,
+	       "Most parameters of a filter; DDS allows %0 to %99."),
+	NUMBER("filter.parameter_bytes", "bytes", "1024", "1…1048576", 1, 1048576,
+	       filter_parameter_bytes, "Longest parameter of a filter."),
+	NUMBER("filter.predicates", "", "64", "1…1024", 1, 1024, filter_predicates,
+	       "Most comparisons in one filter; bounds the time one sample takes."),
+	NUMBER("filter.depth", "", "64", "1…64", 1, 64, filter_depth,
+	       "Deepest nesting of parentheses and NOT in one filter."),
+	NUMBER("filter.unique", "", "1024", "0…65536", 0, 65536, filter_unique,
+	       "Different filters held at once, of local and remote readers together."),
+	NUMBER("filter.remote_readers", "", "1024", "0…65536", 0, 65536, filter_remote_readers,
+	       "Remote readers one writer filters for; those beyond it get every sample."),
+
+	/* Capacities. */
+	NUMBER("limits.participants", "", "256", "1…65536", 1, 65536, participants,
+	       "Other participants known at once."),
+	NUMBER("limits.local_endpoints", "", "256", "1…65536", 1, 65536, local_endpoints,
+	       "Writers and readers of this participant."),
+	NUMBER("limits.remote_writers", "", "4096", "1…1048576", 1, 1048576, remote_writers,
+	       "Writers of other participants known at once."),
+	NUMBER("limits.remote_readers", "", "4096", "1…1048576", 1, 1048576, remote_readers,
+	       "Readers of other participants known at once."),
+	NUMBER("limits.discovery_bytes", "bytes", "33554432", "65536…4294967295", 65536, 4294967295,
+	       discovery_bytes, "Memory for the descriptions of all endpoints together."),
+	NUMBER("limits.matches", "", "16384", "1…4194304", 1, 4194304, matches,
+	       "Matched pairs of writers and readers at once."),
+	NUMBER("limits.matches_per_endpoint", "", "128", "1…65536", 1, 65536, matches_per_endpoint,
+	       "Matches of one writer or reader whose QoS sets no max_matches."),
+	NUMBER("limits.generations", "", "4", "1…64", 1, 64, generations,
+	       "Replaced snapshots of one endpoint that may wait until no worker uses them."),
+	NUMBER("history.samples", "samples", "1024", "1…16777216", 1, 16777216, history_samples,
+	       "Samples an endpoint keeps whose QoS sets no max_samples."),
+	NUMBER("history.instances", "", "256", "1…16777216", 1, 16777216, history_instances,
+	       "Instances an endpoint keeps whose QoS sets no max_instances."),
+	NUMBER("history.samples_per_instance", "samples", "1024", "1…16777216", 1, 16777216,
+	       history_samples_per_instance,
+	       "Samples of one instance kept where QoS sets no max_samples_per_instance."),
+	NUMBER("sample.bytes", "bytes", "16384", "64…65000", 64, 65000, sample_bytes,
+	       "Largest payload where neither the type nor QoS bound it; one datagram must hold it."),
+};
+
+const size_t apus_ctl_setting_count = APUS_ARRAY_LENGTH(apus_ctl_settings);
