@@ -7,7 +7,7 @@
  *
  * Parsing. apus_wire_open() checks the header, each apus_wire_next() one submessage. Pointers in a
  * submessage lead into the datagram and live as long as it does. Every length was proved against what
- * remains; sequence and fragment numbers obey §8.3.8. After MALFORMED the rest of the datagram is not
+ * remains; sequence and fragment numbers obey §8.3.8, sequence numbers also APUS_WIRE_SEQ_MAX. After MALFORMED the rest of the datagram is not
  * trusted and the iterator is at its end. Cost: linear in the datagram.
  *
  * Building. Always little-endian, protocol version 2.3. A payload may stay outside the builder's
@@ -43,6 +43,8 @@ enum apus_wire_id {
 
 #define APUS_WIRE_HEADER_BYTES    20
 #define APUS_WIRE_SUBHEADER_BYTES 4
+/** Highest sequence number accepted: sums with a set's 256 bits never overflow (our limit). */
+#define APUS_WIRE_SEQ_MAX (INT64_MAX - APUS_WIRE_SET_BITS)
 /** Bits of a sequence-number or fragment-number set (RTPS 2.5 §9.4.2.6). */
 #define APUS_WIRE_SET_BITS 256
 
@@ -144,10 +146,10 @@ struct apus_wire_inline_qos {
 	uint8_t key_hash[16];
 	uint32_t status_info;          /**< APUS_WIRE_STATUS_… bits; 0 unless has_status_info */
 	struct apus_guid related_guid; /**< PID_RELATED_SAMPLE_IDENTITY: the writer … */
-	apus_seq related_seq;          /**< … and its sample, valid if has_related; untrusted value */
-	const uint8_t *filter_info;    /**< raw ContentFilterInfo_t (byte order of the submessage) … */
-	uint32_t filter_info_bytes;    /**< … 0: none */
-	const uint8_t *directed;       /**< PID_DIRECTED_WRITE: raw list of reader GUIDs, NULL: none */
+	apus_seq related_seq; /**< … and its sample, valid if has_related; untrusted value */
+	const uint8_t *filter_info; /**< raw ContentFilterInfo_t (byte order of the submessage) … */
+	uint32_t filter_info_bytes; /**< … 0: none */
+	const uint8_t *directed;    /**< PID_DIRECTED_WRITE: raw list of reader GUIDs, NULL: none */
 	uint32_t directed_bytes;
 	apus_seq coherent_seq;       /**< PID_COHERENT_SET: first sample of the set; 0: none */
 	apus_seq group_coherent_seq; /**< PID_GROUP_COHERENT_SET; 0: none */
@@ -158,8 +160,9 @@ struct apus_wire_inline_qos {
 struct apus_wire_data {
 	struct apus_eid reader; /**< 0: every matched reader */
 	struct apus_eid writer;
-	apus_seq seq;           /**< > 0 */
-	const uint8_t *payload; /**< with its encapsulation header, ≥ 4 bytes; NULL: none (no flag D, K) */
+	apus_seq seq; /**< > 0 */
+	const uint8_t *
+		payload; /**< with its encapsulation header, ≥ 4 bytes; NULL: none (no flag D, K) */
 	uint32_t payload_bytes;
 	bool key_only; /**< flag K: the payload is the serialised key */
 	struct apus_wire_inline_qos qos;
@@ -174,8 +177,8 @@ struct apus_wire_data_frag {
 	uint16_t count;          /**< ≥ 1; first + count - 1 ≤ fragments of the sample */
 	uint16_t fragment_bytes; /**< size of every fragment but the last, 1 … sample_bytes */
 	uint32_t sample_bytes;   /**< whole serialised sample, encapsulation header included */
-	const uint8_t *payload;  /**< goes to offset (first - 1) * fragment_bytes of the sample … */
-	uint32_t payload_bytes;  /**< … and fits it exactly: never beyond sample_bytes */
+	const uint8_t *payload; /**< goes to offset (first - 1) * fragment_bytes of the sample … */
+	uint32_t payload_bytes; /**< … and fits it exactly: never beyond sample_bytes */
 	bool key_only;
 	struct apus_wire_inline_qos qos;
 };
@@ -272,7 +275,8 @@ enum apus_wire_verdict apus_wire_open(struct apus_wire_message *m, const uint8_t
  * we do not know, or a payload format that is not ours (flag N); go on. MALFORMED: as said at the top,
  * the next call gives END. END: nothing left, *out is untouched.
  */
-enum apus_wire_verdict apus_wire_next(struct apus_wire_message *m, struct apus_wire_submessage *out);
+enum apus_wire_verdict apus_wire_next(struct apus_wire_message *m,
+				      struct apus_wire_submessage *out);
 
 /** Whether count a is newer than b (Count_t wraps: RTPS 2.5 §8.4.15.7). */
 static inline bool apus_wire_count_newer(uint32_t a, uint32_t b)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a decoder says about bytes from outside. A decoder never guesses, and its outputs may be used only after ACCEPT.
+ * What a decoder says about bytes from outside. A decoder never guesses, and its outputs may be used
+ * only after ACCEPT.
  */
 #ifndef APUS_WIRE_VERDICT_H
 #define APUS_WIRE_VERDICT_H
