@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recording of a test's own traffic, and tshark's opinion of it."""
+
+import collections
+import subprocess
+
+from .process import Failure, Process
+
+# wire/record.h APUS_WIRE_VENDOR, as tshark prints it.
+APUS_VENDOR = "0x01ee"
+# tshark's expert-info severities (epan/proto.h).
+SEVERITY_ERROR = 0x00800000
+GAP, ACKNACK, HEARTBEAT, DATA = 0x08, 0x06, 0x07, 0x15
+
+Message = collections.namedtuple("Message", "frame vendor kinds")
+
+
+class Capture:
+    """dumpcap on one interface of one namespace, UDP only. start() returns once it records."""
+
+    def __init__(self, prefix, interface, path):
+        self.path = path
+        self._process = Process(
+            prefix + ["dumpcap", "-q", "-i", interface, "-f", "udp", "-B", "16", "-w", path], "dumpcap")
+        self._wait_started()
+
+    def _wait_started(self):
+        import time
+        deadline = time.monotonic() + 10
+        while "File:" not in self._process.errors:
+            if time.monotonic() > deadline or self._process.child.poll() is not None:
+                raise Failure("dumpcap did not start: " + self._process.errors[-300:])
+            time.sleep(0.02)
+
+    def stop(self):
+        self._process.stop()
+
+
+def tshark_fields(path, display_filter, fields):
+    """One list of strings a frame that passes the filter."""
+    argv = ["tshark", "-n", "-r", path, "-Y", display_filter, "-T", "fields", "-E", "separator=|"]
+    for field in fields:
+        argv += ["-e", field]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=180)
+    if done.returncode != 0:
+        raise Failure("tshark: " + done.stderr.strip()[-300:])
+    return [line.split("|") for line in done.stdout.splitlines()]
+
+
+def messages(path):
+    """Every RTPS message of the capture with the kinds of its submessages."""
+    rows = tshark_fields(path, "rtps", ["frame.number", "rtps.vendorId", "rtps.sm.id"])
+    return [Message(int(row[0]), row[1].split(",")[0],
+                    [int(kind, 16) for kind in row[2].split(",") if kind]) for row in rows]
+
+
+def check_ours(path):
+    """Fails if tshark finds a malformed frame or an expert error in what Apus sent.
+
+    Returns the number of messages Apus sent: a capture without any proves nothing.
+    """
+    vendors = {message.frame: message.vendor for message in messages(path)}
+    ours = sum(1 for vendor in vendors.values() if vendor == APUS_VENDOR)
+    bad = tshark_fields(path, f"_ws.malformed || _ws.expert.severity == {SEVERITY_ERROR}",
+                        ["frame.number", "_ws.expert.message"])
+    bad = [row for row in bad if vendors.get(int(row[0])) == APUS_VENDOR]
+    if bad:
+        raise Failure(f"tshark objects to {len(bad)} of our frames in {path}, first frame "
+                      f"{bad[0][0]}: {' '.join(bad[0][1:])[:200]}")
+    return ours
+
+
+def count_kind(path, kind, vendor=None):
+    """Submessages of a kind, of one vendor or of all."""
+    return sum(message.kinds.count(kind) for message in messages(path)
+               if vendor in (None, message.vendor))

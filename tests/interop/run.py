@@ -1,0 +1,14 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The interoperability tests: Apus with Cyclone DDS and Fast DDS. See --help and lib/runner.py."""
+
+import sys
+
+import cases_discovery  # noqa: F401  (importing registers the cases)
+import cases_filter  # noqa: F401
+import cases_hostile  # noqa: F401
+import cases_peers  # noqa: F401
+import cases_stream  # noqa: F401
+from lib.runner import main
+
+sys.exit(main())
