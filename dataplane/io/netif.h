@@ -26,19 +26,22 @@ struct apus_dp_netif {
 /**
  * Resolves an interface specification.
  *
- * spec: "auto", NULL or "" for every interface that is up, has an IPv4 address and is not loopback (at
- * most `max` of them; the loopback interface if there is none); else a list separated by commas, each
- * item an interface name ("eth0") or the IPv4 address of one ("192.168.1.7"). Duplicates count once.
+ * spec: "auto", NULL or "" for every interface that is up, has an IPv4 address and is not loopback
+ * (at most `max` of them; the loopback interface if there is none); else a list separated by
+ * commas, each item an interface name ("eth0") or the IPv4 address of one ("192.168.1.7").
+ * Duplicates count once.
  * out: room for `max` entries, 1…APUS_DP_NETIF_MAX. why: gets a sentence on failure; may be NULL.
  *
- * Returns 0, APUS_EINVAL (empty item, item too long), APUS_ENODEV (no such interface, or it is down or
- * has no IPv4 address), APUS_ELIMIT (more than `max` named), APUS_EIO (the kernel would not list them).
- * Outputs are untouched on failure. Any thread; allocates (getifaddrs); for creation time only.
+ * Returns 0, APUS_EINVAL (empty item, item too long), APUS_ENODEV (no such interface, or it is down
+ * or has no IPv4 address), APUS_ELIMIT (more than `max` named), APUS_EIO (the kernel would not list
+ * them). Outputs are untouched on failure. Any thread; allocates (getifaddrs); for creation time
+ * only.
  */
 int apus_dp_netif_lookup(const char *spec, char *why, size_t why_bytes, size_t max,
 			 struct apus_dp_netif *out, size_t *count_out);
 
-/** True if every one of `count` interfaces is loopback: nothing may be reachable from outside then. */
+/** True if every one of `count` interfaces is loopback: nothing may be reachable from outside
+ *  then. */
 bool apus_dp_netif_all_loopback(const struct apus_dp_netif *interfaces, size_t count);
 
 #endif

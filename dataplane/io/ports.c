@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The RTPS port formula, and participant indices claimed by binding the pair of ports they stand for.
+ * The RTPS port formula, and participant indices claimed by binding the pair of ports they stand
+ * for.
  */
 #include "dataplane/io/ports.h"
 

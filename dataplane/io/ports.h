@@ -2,9 +2,9 @@
 /*
  * RTPS well-known ports and the choice of a participant index (RTPS 2.5 §9.6.2).
  *
- * The index is claimed by binding: whoever holds the pair of unicast ports holds the index. A claim is
- * two bound sockets that two queues then adopt (apus_dp_queue_config.adopt_fd), so there is no moment at
- * which another process could take them.
+ * The index is claimed by binding: whoever holds the pair of unicast ports holds the index. A claim
+ * is two bound sockets that two queues then adopt (apus_dp_queue_config.adopt_fd), so there is no
+ * moment at which another process could take them.
  */
 #ifndef APUS_DATAPLANE_IO_PORTS_H
 #define APUS_DATAPLANE_IO_PORTS_H
@@ -59,8 +59,8 @@ struct apus_dp_port_claim {
  * loopback_only: bind to 127.0.0.1, else to every local address.
  * why: gets a sentence on failure; may be NULL.
  * Returns 0, APUS_EINVAL (domain or index out of range), APUS_EADDRINUSE (taken, or all taken),
- * APUS_EPERM, APUS_EIO. The caller owns the two descriptors: a queue takes over the one it adopts (set
- * the field to -1 then), apus_dp_port_claim_release() closes what is left. Any thread.
+ * APUS_EPERM, APUS_EIO. The caller owns the two descriptors: a queue takes over the one it adopts
+ * (set the field to -1 then), apus_dp_port_claim_release() closes what is left. Any thread.
  */
 int apus_dp_port_claim(uint32_t domain_id, int participant_idx, bool loopback_only, char *why,
 		       size_t why_bytes, struct apus_dp_port_claim *claim_out);

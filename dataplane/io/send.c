@@ -2,12 +2,12 @@
 /*
  * Sending bursts.
  *
- * A burst of gathers becomes as few message headers as possible: neighbours of one size to one address
- * (the last may be shorter) form a run that the kernel cuts up itself (UDP_SEGMENT), which costs about a
- * quarter of a sendmmsg of the same datagrams; everything else is a header of its own. The headers then
- * go out in order. Where the kernel refuses a run the same datagrams are sent singly, and the size it
- * refused is not tried again: a link refuses pieces longer than its MTU (EINVAL), and any piece at all
- * if it cannot checksum (EIO).
+ * A burst of gathers becomes as few message headers as possible: neighbours of one size to one
+ * address (the last may be shorter) form a run that the kernel cuts up itself (UDP_SEGMENT), which
+ * costs about a quarter of a sendmmsg of the same datagrams; everything else is a header of its
+ * own. The headers then go out in order. Where the kernel refuses a run the same datagrams are sent
+ * singly, and the size it refused is not tried again: a link refuses pieces longer than its MTU
+ * (EINVAL), and any piece at all if it cannot checksum (EIO).
  */
 #include "dataplane/io/udp.h"
 
@@ -77,7 +77,8 @@ static void add_control(struct msghdr *message, int level, int type, const void 
 	message->msg_controllen += CMSG_SPACE(bytes);
 }
 
-/* The first interface is the socket's own setting (IP_MULTICAST_IF), so it needs no control message. */
+/* The first interface is the socket's own setting (IP_MULTICAST_IF), so it needs no control
+ * message. */
 static void choose_interface(const struct apus_dp_udp *u, const struct apus_dp_tx *tx,
 			     struct msghdr *message)
 {
@@ -183,8 +184,9 @@ static bool is_segment_refusal(int error)
 	       error == ENOPROTOOPT;
 }
 
-/* Sends the datagrams of a refused run one by one, with plain calls whoever asks: this happens once a
- * size. The run's iovecs are in tx still, so the burst itself stays intact. Returns how many went. */
+/* Sends the datagrams of a refused run one by one, with plain calls whoever asks: this happens
+ * once a size. The run's iovecs are in tx still, so the burst itself stays intact. Returns how
+ * many went. */
 static int send_singly(struct apus_dp_udp *u, const struct apus_dp_tx *tx, int h)
 {
 	struct apus_dp_udp_burst *b = &u->burst;

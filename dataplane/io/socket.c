@@ -3,9 +3,9 @@
  * The sockets kind of queue: recvmmsg into a pool of buffers.
  *
  * A receive call costs a system call per socket it looks at, found something or not. So the unicast
- * socket is looked at each time, a group's socket only while it is busy or every few calls, and each
- * socket is offered about as many headers as it needed last time: a header offered in vain costs a
- * second look inside the kernel, which a ping-pong of single datagrams would pay each time.
+ * socket is looked at each time, a group's socket only while it is busy or every few calls, and
+ * each socket is offered about as many headers as it needed last time: a header offered in vain
+ * costs a second look inside the kernel, which a ping-pong of single datagrams would pay each time.
  */
 #include "dataplane/io/udp.h"
 

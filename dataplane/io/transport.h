@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transports: a queue delivers bursts of datagrams in buffers that can be held, and accepts bursts of
- * gathers. That is all the rest of the data plane knows about a network.
+ * Transports: a queue delivers bursts of datagrams in buffers that can be held, and accepts bursts
+ * of gathers. That is all the rest of the data plane knows about a network.
  *
  * Invariants
- * - A received buffer belongs to the caller until it is released; the queue never touches it meanwhile.
- *   Holding all of them stops reception (the kernel's socket buffer takes what follows) and nothing else.
+ * - A received buffer belongs to the caller until it is released; the queue never touches it
+ *   meanwhile.
+ *   Holding all of them stops reception (the kernel's socket buffer takes what follows), nothing
+ *   else.
  * - What apus_dp_queue_tx() was given has been copied or sent when it returns. It never waits.
  * - Nothing is allocated after open; join and leave create and close sockets but no memory of ours.
  *
- * Concurrency: all calls on one queue are serialised by the caller, in practice by the turn word of the
- * worker that owns it, whose acquire and release order them; they may come from different threads.
- * The first thread that receives becomes the *issuer* of an io_uring queue, for good: let it be the
- * worker's own. Calls of other threads work too, through plain socket calls. Only counters may be read
- * at any time by anybody.
+ * Concurrency: all calls on one queue are serialised by the caller, in practice by the turn word of
+ * the worker that owns it, whose acquire and release order them; they may come from different
+ * threads. The first thread that receives becomes the *issuer* of an io_uring queue, for good: let
+ * it be the worker's own. Calls of other threads work too, through plain socket calls. Only
+ * counters may be read at any time by anybody.
  *
- * A queue is an operations table plus what the caller may read. Another kind of queue (a DPDK pair, a
- * fake one in a test) embeds struct apus_dp_queue as its first member and fills in the table.
+ * A queue is an operations table plus what the caller may read. Another kind of queue (a DPDK pair,
+ * a fake one in a test) embeds struct apus_dp_queue as its first member and fills in the table.
  */
 #ifndef APUS_DATAPLANE_IO_TRANSPORT_H
 #define APUS_DATAPLANE_IO_TRANSPORT_H
@@ -76,8 +78,8 @@ static inline struct apus_locator apus_dp_addr_to_locator(const struct apus_dp_a
 	return locator;
 }
 
-/** Converts a locator; false (output untouched) unless it is UDPv4 with a port of 1…65535 and an address
- *  other than 0.0.0.0. Bytes 0…11, which should be zero, are ignored. */
+/** Converts a locator; false (output untouched) unless it is UDPv4 with a port of 1…65535 and an
+ *  address other than 0.0.0.0. Bytes 0…11, which should be zero, are ignored. */
 static inline bool apus_dp_addr_from_locator(const struct apus_locator *locator,
 					     struct apus_dp_addr *addr_out)
 {
@@ -100,11 +102,12 @@ struct apus_dp_rx {
 	struct apus_dp_addr from;
 };
 
-/** One datagram to send: a gather of up to APUS_DP_IOV_MAX parts, APUS_DP_DATAGRAM_MAX_BYTES in all. */
+/** One datagram to send: a gather of up to APUS_DP_IOV_MAX parts, APUS_DP_DATAGRAM_MAX_BYTES in
+ *  all. */
 struct apus_dp_tx {
 	struct apus_dp_addr to;
-	int16_t interface_idx; /* multicast: index in config.interfaces; -1: the first. Unicast: ignored */
-	uint8_t iov_count; /* 1…APUS_DP_IOV_MAX */
+	int16_t interface_idx; /* multicast: index in config.interfaces, -1: the first */
+	uint8_t iov_count;     /* 1…APUS_DP_IOV_MAX */
 	struct iovec iov[APUS_DP_IOV_MAX];
 };
 
@@ -124,10 +127,9 @@ enum apus_dp_queue_kind {
 struct apus_dp_queue_config {
 	enum apus_dp_queue_kind kind;
 	struct apus_dp_netif interfaces[APUS_DP_NETIF_MAX];
-	uint32_t
-		interface_count; /* 1…; if all are loopback the unicast socket binds to 127.0.0.1 only */
-	uint16_t unicast_port; /* exact, or 0 = any free one */
-	bool adopt_fd;         /* take over `unicast_fd`, already bound, instead; on success only */
+	uint32_t interface_count; /* 1…; all loopback: the unicast socket binds to 127.0.0.1 */
+	uint16_t unicast_port;    /* exact, or 0 = any free one */
+	bool adopt_fd; /* take over `unicast_fd`, already bound, instead; on success only */
 	int unicast_fd;
 	struct apus_dp_group groups[APUS_DP_GROUP_MAX];
 	uint32_t group_count;
@@ -137,11 +139,13 @@ struct apus_dp_queue_config {
 	uint32_t rcvbuf_bytes;    /* SO_RCVBUF of each socket; 0 = the kernel's default */
 	uint8_t multicast_ttl;    /* default 1 */
 	bool multicast_loop;      /* own host hears it too; default true */
-	/* UDP_SEGMENT for runs of equal datagrams; default true. Switch it off where packets are captured or
-	 * dropped at an interface of this host: there a whole run is still one packet. */
+	/* UDP_SEGMENT for runs of equal datagrams; default true. Switch it off where packets are
+	 * captured or dropped at an interface of this host: there a whole run is still one
+	 * packet. */
 	bool segment;
-	/* Sockets kind: idle group sockets are looked at every so many receive calls (1…255), because each
-	 * look is a system call; default 8. At each call once apus_dp_queue_fd() has been used. */
+	/* Sockets kind: idle group sockets are looked at every so many receive calls (1…255),
+	 * because each look is a system call; default 8. At each call once apus_dp_queue_fd()
+	 * has been used. */
 	uint8_t group_poll_interval;
 };
 
@@ -194,27 +198,30 @@ void apus_dp_queue_config_default(struct apus_dp_queue_config *config);
  * Opens a queue over UDP.
  *
  * The unicast socket binds to every local address, because a peer on this host may well send to
- * 127.0.0.1, or to 127.0.0.1 only if all interfaces are loopback. Group sockets share their address.
+ * 127.0.0.1, or to 127.0.0.1 only if all interfaces are loopback. Group sockets share their
+ * address.
  * why: gets a sentence on failure; may be NULL.
- * Returns 0, APUS_EINVAL (a field out of range, a group that is no multicast address), APUS_EADDRINUSE,
- * APUS_ENODEV (a group cannot be joined on an interface), APUS_ENOTSUP (kind URING refused by kernel or
- * build), APUS_ENOMEM, APUS_EPERM, APUS_EIO. On failure nothing is left behind and `*queue_out` is untouched.
- * Any thread. Allocates, and touches the first page of every buffer.
+ * Returns 0, APUS_EINVAL (a field out of range, a group that is no multicast address),
+ * APUS_EADDRINUSE, APUS_ENODEV (a group cannot be joined on an interface), APUS_ENOTSUP (kind URING
+ * refused by kernel or build), APUS_ENOMEM, APUS_EPERM, APUS_EIO. On failure nothing is left behind
+ * and `*queue_out` is untouched. Any thread. Allocates, and touches the first page of every buffer.
  */
 int apus_dp_queue_open(const struct apus_dp_queue_config *config, char *why, size_t why_bytes,
 		       struct apus_dp_queue **queue_out);
 
 /**
- * Receives up to `max` datagrams (at least 1) into `out`; returns how many, 0 if there is none now. Only
- * 0 means that it is worth sleeping: a smaller burst than asked for may be followed by more. Does not
- * block. Order is kept per sender and socket while one thread receives. (See group_poll_interval.)
+ * Receives up to `max` datagrams (at least 1) into `out`; returns how many, 0 if there is none now.
+ * Only 0 means that it is worth sleeping: a smaller burst than asked for may be followed by more.
+ * Does not block. Order is kept per sender and socket while one thread receives. (See
+ * group_poll_interval.)
  */
 static inline int apus_dp_queue_rx(struct apus_dp_queue *q, int max, struct apus_dp_rx *out)
 {
 	return q->ops->rx(q, max, out);
 }
 
-/** Gives back `n` buffers, in any order; only `token` is read. Each must be held and is released once. */
+/** Gives back `n` buffers, in any order; only `token` is read. Each must be held and is released
+ *  once. */
 static inline void apus_dp_queue_release(struct apus_dp_queue *q, const struct apus_dp_rx *rx,
 					 int n)
 {
@@ -222,24 +229,25 @@ static inline void apus_dp_queue_release(struct apus_dp_queue *q, const struct a
 }
 
 /**
- * Sends `n` datagrams, in order. Runs of one size to one address leave in one piece where the kernel
- * segments (so keep them adjacent). Returns how many the kernel accepted; the others are dropped and
- * counted, and are not necessarily the last ones. Does not block.
+ * Sends `n` datagrams, in order. Runs of one size to one address leave in one piece where the
+ * kernel segments (so keep them adjacent). Returns how many the kernel accepted; the others are
+ * dropped and counted, and are not necessarily the last ones. Does not block.
  */
 static inline int apus_dp_queue_tx(struct apus_dp_queue *q, const struct apus_dp_tx *tx, int n)
 {
 	return q->ops->tx(q, tx, n);
 }
 
-/** Starts listening to a group. Returns 0, APUS_EEXIST, APUS_EINVAL, APUS_ELIMIT (APUS_DP_GROUP_MAX),
- *  APUS_ENODEV, APUS_EADDRINUSE, APUS_EIO. Under the turn; makes system calls. */
+/** Starts listening to a group. Returns 0, APUS_EEXIST, APUS_EINVAL, APUS_ELIMIT
+ *  (APUS_DP_GROUP_MAX), APUS_ENODEV, APUS_EADDRINUSE, APUS_EIO. Under the turn; makes system
+ *  calls. */
 static inline int apus_dp_queue_join(struct apus_dp_queue *q, const struct apus_dp_group *group)
 {
 	return q->ops->join(q, group);
 }
 
-/** Stops listening to a group; datagrams already taken from the kernel may still be delivered. Returns 0
- *  or APUS_ENOENT. Under the turn; makes system calls. */
+/** Stops listening to a group; datagrams already taken from the kernel may still be delivered.
+ *  Returns 0 or APUS_ENOENT. Under the turn; makes system calls. */
 static inline int apus_dp_queue_leave(struct apus_dp_queue *q, const struct apus_dp_group *group)
 {
 	return q->ops->leave(q, group);
@@ -248,16 +256,17 @@ static inline int apus_dp_queue_leave(struct apus_dp_queue *q, const struct apus
 /**
  * Returns a descriptor that polls readable while datagrams wait in the kernel; for sleeping after
  * apus_dp_queue_rx() returned 0. The queue's own: do not close or read it. The first call makes the
- * kernel track readiness, which costs each datagram a little: pollers that never sleep do not call it.
- * Under the turn. Returns APUS_EIO if the kernel refuses.
+ * kernel track readiness, which costs each datagram a little: pollers that never sleep do not call
+ * it. Under the turn. Returns APUS_EIO if the kernel refuses.
  */
 static inline int apus_dp_queue_fd(struct apus_dp_queue *q)
 {
 	return q->ops->fd(q);
 }
 
-/** Closes a queue; held buffers become invalid. No other call may be under way. Ports are free on return
- *  if the issuer closes, or has ended; else the kernel frees them a little later. NULL is allowed. */
+/** Closes a queue; held buffers become invalid. No other call may be under way. The port is free
+ *  on return; where another thread than the issuer closes, that may take the kernel
+ *  milliseconds, and the call waits for it, 0.3 s at most. NULL is allowed. */
 static inline void apus_dp_queue_close(struct apus_dp_queue *q)
 {
 	if (q)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening UDP queues: the unicast socket, a socket per group, and the choice between io_uring and plain
- * sockets. Everything that can be refused is refused here, with a sentence that says why.
+ * Opening UDP queues: the unicast socket, a socket per group, and the choice between io_uring and
+ * plain sockets. Everything that can be refused is refused here, with a sentence that says why.
  *
  * Each group has a socket of its own, bound to the group's address, so that two queues (or a peer's
- * process) share a group's port without stealing each other's unicast datagrams, which SO_REUSEADDR on
- * one socket for both would allow.
+ * process) share a group's port without stealing each other's unicast datagrams, which SO_REUSEADDR
+ * on one socket for both would allow.
  */
 #include "dataplane/io/udp.h"
 
@@ -105,7 +105,8 @@ static const char *config_fault(const struct apus_dp_queue_config *c)
 	return NULL;
 }
 
-/* The plain option is capped by net.core.[rw]mem_max; the forcing one needs a privilege we may lack. */
+/* The plain option is capped by net.core.[rw]mem_max; the forcing one needs a privilege we may
+ * lack. */
 static void set_buffer(int fd, int force_option, int option, uint32_t bytes)
 {
 	int value = (int)bytes;
@@ -121,8 +122,8 @@ static int set_int(int fd, int option, int value)
 	return setsockopt(fd, IPPROTO_IP, option, &value, sizeof(value));
 }
 
-/* Where multicast leaves is set even if there is only one interface: without it the kernel takes the
- * default route, and what was meant for loopback goes out onto the network. */
+/* Where multicast leaves is set even if there is only one interface: without it the kernel takes
+ * the default route, and what was meant for loopback goes out onto the network. */
 static int set_multicast_out(const struct apus_dp_queue_config *config, int fd)
 {
 	struct ip_mreqn mreq = {.imr_ifindex = (int)config->interfaces[0].ifindex};
@@ -159,8 +160,8 @@ static int own_port(int fd, uint16_t *port_out)
 	return 0;
 }
 
-/* A new socket bound as configured, or a duplicate of the adopted one: the original stays the caller's
- * until nothing can fail any more. Returns -1 with errno set. */
+/* A new socket bound as configured, or a duplicate of the adopted one: the original stays the
+ * caller's until nothing can fail any more. Returns -1 with errno set. */
 static int unicast_fd(const struct apus_dp_queue_config *config)
 {
 	bool home = apus_dp_netif_all_loopback(config->interfaces, config->interface_count);
@@ -220,8 +221,8 @@ static const struct apus_dp_netif *join_links(const struct apus_dp_queue_config 
 	return NULL;
 }
 
-/* IP_MULTICAST_ALL off: otherwise a membership of another socket on a link we were not configured for
- * would deliver here as well. */
+/* IP_MULTICAST_ALL off: otherwise a membership of another socket on a link we were not
+ * configured for would deliver here as well. */
 static int bind_group(int fd, const struct apus_dp_addr *group)
 {
 	in_addr_t ipv4;

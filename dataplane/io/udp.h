@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the two kinds of UDP queue share: the sockets themselves, the burst sender, and receiving into a
- * pool of buffers by plain calls. Internal to dataplane/io.
+ * What the two kinds of UDP queue share: the sockets themselves, the burst sender, and receiving
+ * into a pool of buffers by plain calls. Internal to dataplane/io.
  *
  *   udp.c     opens, joins, leaves, closes; chooses the kind
  *   send.c    turns a burst of gathers into message headers and UDP_SEGMENT runs, and sends them
@@ -20,7 +20,8 @@
 /* Tokens with this bit name a buffer of the pool below, others one of the io_uring buffer ring. */
 #define APUS_DP_UDP_POOL_TOKEN UINT32_C(0x80000000)
 
-/* Socket 0 is unicast. Twice the groups, because a group left may linger in the kernel for a turn. */
+/* Socket 0 is unicast. Twice the groups, because a group left may linger in the kernel for a
+ * turn. */
 #define APUS_DP_UDP_SOCKET_MAX (1 + 2 * APUS_DP_GROUP_MAX)
 
 /* Kernel limits of one UDP_SEGMENT send: 64 pieces, and one IP datagram before they are cut. */
@@ -101,7 +102,8 @@ static inline void apus_dp_udp_addr_of(const struct sockaddr_in *from,
 /** Maps an errno (positive) of a socket call to a result code. */
 int apus_dp_udp_result(int error);
 
-/** Maps `bytes` of zeroed memory, or returns NULL. Not malloc: page-aligned, and given back whole. */
+/** Maps `bytes` of zeroed memory, or returns NULL. Not malloc: page-aligned, and given back
+ *  whole. */
 void *apus_dp_udp_map(size_t bytes);
 
 /** Reserves `count` buffers of `payload_bytes`, first page of each touched. 0 or APUS_ENOMEM. */
@@ -115,8 +117,8 @@ void apus_dp_udp_pool_release(struct apus_dp_udp_pool *pool, uint32_t token);
 /** Receives from all sockets by recvmmsg, into the pool. See apus_dp_queue_rx(). */
 int apus_dp_udp_rx(struct apus_dp_udp *u, int max, struct apus_dp_rx *out);
 
-/** Fills in `result` of the headers from..header_count of `u->burst`; sends them in order. Stops at a
- *  refusal, and returns the index after the last header that has a result. */
+/** Fills in `result` of the headers from..header_count of `u->burst`; sends them in order. Stops
+ *  at a refusal, and returns the index after the last header that has a result. */
 typedef int apus_dp_udp_send_fn(struct apus_dp_udp *u, int from);
 
 /** By sendmmsg on the unicast socket. */
@@ -130,8 +132,8 @@ int apus_dp_udp_tx(struct apus_dp_udp *u, const struct apus_dp_tx *tx, int n,
 int apus_dp_udp_join(struct apus_dp_queue *q, const struct apus_dp_group *group);
 int apus_dp_udp_fd(struct apus_dp_queue *q);
 
-/** Takes the group out of its interfaces and of epoll, but leaves the socket open. Returns its place,
- *  or APUS_ENOENT. */
+/** Takes the group out of its interfaces and of epoll, but leaves the socket open. Returns its
+ *  place, or APUS_ENOENT. */
 int apus_dp_udp_drop_group(struct apus_dp_udp *u, const struct apus_dp_group *group);
 /** Closes the socket in a place and frees the place. */
 void apus_dp_udp_close_socket(struct apus_dp_udp *u, uint32_t socket_idx);
@@ -140,8 +142,8 @@ void apus_dp_udp_destroy(struct apus_dp_udp *u);
 
 /** Makes `u` a sockets queue. 0 or APUS_ENOMEM. */
 int apus_dp_socket_attach(struct apus_dp_udp *u);
-/** Makes `u` an io_uring queue. 0, APUS_ENOTSUP or APUS_ENOMEM; on failure `u` is as before and `why`
- *  (not NULL) says what was refused. Also exists, refusing, in builds without liburing. */
+/** Makes `u` an io_uring queue. 0, APUS_ENOTSUP or APUS_ENOMEM; on failure `u` is as before and
+ *  `why` (not NULL) says what was refused. Also exists, refusing, in builds without liburing. */
 int apus_dp_uring_attach(struct apus_dp_udp *u, char *why, size_t why_bytes);
 
 #endif

@@ -2,20 +2,22 @@
 /*
  * The io_uring kind of queue.
  *
- * Receiving: one multishot receive a socket, all of them into one ring of provided buffers. An idle call
- * reads memory only (the TASKRUN flag and the completion tail), however many groups are joined; that is
- * what this kind buys. Sending: bursts of many headers through a second ring, so that their completions
- * never mix with received datagrams; short bursts by plain calls, which are cheaper.
+ * Receiving: one multishot receive a socket, all of them into one ring of provided buffers. An idle
+ * call reads memory only (the TASKRUN flag and the completion tail), however many groups are
+ * joined; that is what this kind buys. Sending: bursts of many headers through a second ring, so
+ * that their completions never mix with received datagrams; short bursts by plain calls, which are
+ * cheaper.
  *
  * Who may do what. Rings are created disabled by the opening thread. The first thread that receives
  * enables them and is the issuer from then on: the kernel takes submissions from no other thread
- * (SINGLE_ISSUER), and without submissions none of the deferred work runs. Any other thread under the
- * turn first takes what has already arrived in the completion queue (plain memory, ordered by the turn
- * word), then reads the sockets itself into a small pool; the kernel's armed receives simply find
- * nothing later. Buffers may be given back by any thread: that is a store into the buffer ring.
+ * (SINGLE_ISSUER), and without submissions none of the deferred work runs. Any other thread under
+ * the turn first takes what has already arrived in the completion queue (plain memory, ordered by
+ * the turn word), then reads the sockets itself into a small pool; the kernel's armed receives
+ * simply find nothing later. Buffers may be given back by any thread: that is a store into the
+ * buffer ring.
  *
- * Out of buffers, the kernel ends the receive with ENOBUFS; datagrams stay in the socket and come after
- * the re-arm, which happens at the issuer's next call with a buffer free.
+ * Out of buffers, the kernel ends the receive with ENOBUFS; datagrams stay in the socket and come
+ * after the re-arm, which happens at the issuer's next call with a buffer free.
  */
 #include "dataplane/io/udp.h"
 
@@ -28,9 +30,11 @@
 #include <liburing.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-/* From this many headers on a burst goes through the ring (measured: bench/e2e/pingpong_transport). */
+/* From this many headers on a burst goes through the ring (measured:
+ * bench/e2e/pingpong_transport). */
 #define SEND_RING_MIN 16
 
 /* Completions of requests that are about a socket, but no receive. */
@@ -40,6 +44,11 @@
 
 /* Buffers for receive calls of threads that are not the issuer. */
 #define FOREIGN_BUFFERS 64
+
+/* A close by another thread than the issuer waits this often, this long, for the port: 0.3 s at
+ * most. */
+#define CLOSE_PAUSES   300
+#define CLOSE_PAUSE_NS 1000000
 
 struct apus_dp_uring {
 	struct io_uring ring;      /* receives */
@@ -110,8 +119,8 @@ static bool is_issuer(struct apus_dp_uring *r)
 	return true;
 }
 
-/* A thread id can be reused after the issuer's end; the kernel is not deceived and says EEXIST. Then
- * nobody can submit any more, and plain calls do everything. */
+/* A thread id can be reused after the issuer's end; the kernel is not deceived and says EEXIST.
+ * Then nobody can submit any more, and plain calls do everything. */
 static void check_lost(struct apus_dp_udp *u, int rc)
 {
 	if (rc >= 0 || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY)
@@ -274,7 +283,8 @@ static int reap(struct apus_dp_udp *u, int max, struct apus_dp_rx *out)
 /* True if the kernel has work to do for us that only entering it will do. */
 static bool has_kernel_work(const struct apus_dp_uring *r)
 {
-	/* Relaxed: the flag is a hint that we will see soon; entering the kernel orders everything. */
+	/* Relaxed: the flag is a hint that we will see soon; entering the kernel orders
+	 * everything. */
 	unsigned flags = __atomic_load_n(r->ring.sq.kflags, __ATOMIC_RELAXED);
 
 	return (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
@@ -343,8 +353,8 @@ static int send_ring(struct apus_dp_udp *u, int from)
 	for (int h = from; h < b->header_count; h++) {
 		struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
 
-		/* Not a registered file: that would keep the port taken until the ring is torn down,
-		 * which the kernel does some time after the close. */
+		/* Not a registered file: that would keep the port taken until the ring is torn
+		 * down, which the kernel does some time after the close. */
 		io_uring_prep_sendmsg(sqe, u->socket[0].fd, &b->header[h].msg_hdr, MSG_DONTWAIT);
 		io_uring_sqe_set_data64(sqe, (uint64_t)h);
 		b->result[h] = -EIO;
@@ -407,9 +417,7 @@ static void uring_destroy(struct apus_dp_uring *r)
 	free(r);
 }
 
-/* Ends all receives, so that the ports are free when close returns. Only the issuer can; where another
- * thread closes after the issuer's end, the kernel has done it, and if the issuer lives on, the kernel
- * does it a little after the close. */
+/* Ends all receives, so that the rings hold no socket any more. Only the issuer can. */
 static void cancel_all(struct apus_dp_udp *u)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->uring->ring);
@@ -422,14 +430,43 @@ static void cancel_all(struct apus_dp_udp *u)
 	io_uring_get_events(&u->uring->ring);
 }
 
+/* Closed by another thread, the kernel takes the rings down in its own time (a few milliseconds
+ * seen), and their armed receive keeps the port taken meanwhile. Wait for it, for so long,
+ * because whoever closes a queue may want to open its successor. */
+static void await_port(const struct sockaddr_in *own)
+{
+	const struct timespec pause = {.tv_nsec = CLOSE_PAUSE_NS};
+	bool taken = true;
+
+	for (int i = 0; i < CLOSE_PAUSES && taken; i++) {
+		int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+		taken = fd >= 0 && bind(fd, (const struct sockaddr *)own, sizeof(*own)) != 0 &&
+			errno == EADDRINUSE;
+		if (fd >= 0)
+			close(fd);
+		if (taken)
+			nanosleep(&pause, NULL);
+	}
+}
+
 static void uring_close(struct apus_dp_queue *q)
 {
 	struct apus_dp_udp *u = apus_dp_udp_of(q);
+	struct apus_dp_uring *r = u->uring;
+	bool own = r->issuer == this_thread() && !r->lost;
+	bool wait = r->issuer != 0 && !own;
+	struct sockaddr_in address;
+	socklen_t bytes = sizeof(address);
 
-	if (u->uring->issuer == this_thread() && !u->uring->lost)
+	memset(&address, 0, sizeof(address));
+	wait = wait && getsockname(u->socket[0].fd, (struct sockaddr *)&address, &bytes) == 0;
+	if (own)
 		cancel_all(u);
-	uring_destroy(u->uring);
+	uring_destroy(r);
 	apus_dp_udp_destroy(u);
+	if (wait)
+		await_port(&address);
 }
 
 static const struct apus_dp_queue_ops uring_ops = {
