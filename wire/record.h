@@ -37,21 +37,21 @@
 /** All texts of one content filter together, each with its NUL. */
 #define APUS_WIRE_FILTER_TEXT_BYTES 15360
 /** The text area: the empty text, topic and type, all partition names, a filter, at their limits. */
-#define APUS_WIRE_RECORD_TEXT                                                                      \
-	(1 + 2 * (APUS_WIRE_NAME_BYTES + 1) +                                                      \
+#define APUS_WIRE_RECORD_TEXT                 \
+	(1 + 2 * (APUS_WIRE_NAME_BYTES + 1) + \
 	 APUS_WIRE_PARTITIONS_MAX * (APUS_WIRE_NAME_BYTES + 1) + APUS_WIRE_FILTER_TEXT_BYTES)
 /** A buffer of this size holds every record the encoders can produce. */
 #define APUS_WIRE_RECORD_PAYLOAD_MAX 36864
 
 /** Builtin endpoints that exist in a participant (RTPS 2.5 table 9.4, PID_BUILTIN_ENDPOINT_SET). */
-#define APUS_WIRE_BUILTIN_SPDP_WRITER         0x00000001u
-#define APUS_WIRE_BUILTIN_SPDP_READER         0x00000002u
-#define APUS_WIRE_BUILTIN_PUBLICATIONS_WRITER 0x00000004u
-#define APUS_WIRE_BUILTIN_PUBLICATIONS_READER 0x00000008u
+#define APUS_WIRE_BUILTIN_SPDP_WRITER          0x00000001u
+#define APUS_WIRE_BUILTIN_SPDP_READER          0x00000002u
+#define APUS_WIRE_BUILTIN_PUBLICATIONS_WRITER  0x00000004u
+#define APUS_WIRE_BUILTIN_PUBLICATIONS_READER  0x00000008u
 #define APUS_WIRE_BUILTIN_SUBSCRIPTIONS_WRITER 0x00000010u
 #define APUS_WIRE_BUILTIN_SUBSCRIPTIONS_READER 0x00000020u
-#define APUS_WIRE_BUILTIN_MESSAGE_WRITER      0x00000400u
-#define APUS_WIRE_BUILTIN_MESSAGE_READER      0x00000800u
+#define APUS_WIRE_BUILTIN_MESSAGE_WRITER       0x00000400u
+#define APUS_WIRE_BUILTIN_MESSAGE_READER       0x00000800u
 /** What an Apus participant announces: all of the above. */
 #define APUS_WIRE_BUILTIN_ALL 0x00000c3fu
 
@@ -61,7 +61,8 @@
 /** Locators of one role, in the order announced. */
 struct apus_wire_locators {
 	uint32_t count;
-	uint32_t skipped_count; /**< of other kinds than UDPv4 and UDPv6, invalid, or beyond the limit */
+	uint32_t
+		skipped_count; /**< of other kinds than UDPv4 and UDPv6, invalid, or beyond the limit */
 	struct apus_locator at[APUS_WIRE_LOCATORS_MAX];
 };
 
@@ -73,14 +74,15 @@ struct apus_wire_participant_record {
 	uint16_t vendor; /**< PID_VENDORID, e.g. 0x0110 */
 	bool has_domain;
 	bool expects_inline_qos;
-	uint32_t domain;           /**< valid if has_domain */
+	uint32_t domain;            /**< valid if has_domain */
 	uint32_t builtin_endpoints; /**< APUS_WIRE_BUILTIN_… bits */
-	int64_t lease_ns;          /**< absent: 100 s; APUS_INFINITE_NS: never lapses */
+	int64_t lease_ns;           /**< absent: 100 s; APUS_INFINITE_NS: never lapses */
 	struct apus_wire_locators metatraffic_unicast;
 	struct apus_wire_locators metatraffic_multicast;
 	struct apus_wire_locators default_unicast;
 	struct apus_wire_locators default_multicast;
-	char name[APUS_WIRE_NAME_BYTES + 1]; /**< PID_ENTITY_NAME, "" if absent; longer ones are cut */
+	char name[APUS_WIRE_NAME_BYTES +
+		  1]; /**< PID_ENTITY_NAME, "" if absent; longer ones are cut */
 };
 
 /** A text in the record's text area. */
@@ -96,9 +98,9 @@ struct apus_wire_filter {
 	 *  not fit are empty and there are no parameters. Never compile such a filter. */
 	bool over_limit;
 	uint16_t parameter_count;
-	uint16_t parameters_offset; /**< in the text area: the parameters, each with its NUL */
-	struct apus_wire_text name;       /**< contentFilteredTopicName */
-	struct apus_wire_text related;    /**< relatedTopicName */
+	uint16_t parameters_offset;    /**< in the text area: the parameters, each with its NUL */
+	struct apus_wire_text name;    /**< contentFilteredTopicName */
+	struct apus_wire_text related; /**< relatedTopicName */
 	struct apus_wire_text class_name; /**< filterClassName */
 	struct apus_wire_text expression;
 };
@@ -211,7 +213,8 @@ enum apus_wire_verdict apus_wire_endpoint_decode(const uint8_t *payload, size_t 
  * Decodes the key of a participant: a dispose's key-only payload, or a full SPDP payload of which only
  * PID_PARTICIPANT_GUID is read. *guid_out is untouched unless ACCEPT.
  */
-enum apus_wire_verdict apus_wire_participant_key_decode(const uint8_t *payload, size_t payload_bytes,
+enum apus_wire_verdict apus_wire_participant_key_decode(const uint8_t *payload,
+							size_t payload_bytes,
 							struct apus_guid *guid_out);
 
 /** Like the above for an endpoint (PID_ENDPOINT_GUID). */
