@@ -98,6 +98,21 @@ bool apus_wire_has_keys(const struct apus_type *type)
 	return false;
 }
 
+const struct apus_member *apus_wire_next_by_id(const struct apus_type *type, bool all, int64_t *last)
+{
+	const struct apus_member *best = NULL;
+
+	for (uint32_t i = 0; i < type->member_count; i++) {
+		const struct apus_member *m = &type->members[i];
+
+		if ((m->key || all) && m->id > *last && (!best || m->id < best->id))
+			best = m;
+	}
+	if (best)
+		*last = best->id;
+	return best;
+}
+
 /* A lower bound of the wire bytes of one value, without recursion: cheap, and enough to keep a forged
  * sequence length within what the datagram could hold. Structs have at least one member. */
 static size_t least_bytes(const struct apus_wire_cdr *c, const struct apus_type *type)

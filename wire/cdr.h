@@ -115,6 +115,13 @@ bool apus_wire_needs_dheader(const struct apus_type *type);
 bool apus_wire_has_keys(const struct apus_type *type);
 
 /**
+ * Iterates the members of a struct in ascending member id, as keys are serialised: returns the one with
+ * the smallest id above `*last`, which starts at -1 and is advanced; NULL after the last.
+ * all: not only members marked as key.
+ */
+const struct apus_member *apus_wire_next_by_id(const struct apus_type *type, bool all, int64_t *last);
+
+/**
  * If the memory image of a type equals its CDR body on this host (little-endian, final, no padding,
  * only numbers), returns the number of bytes, else 0. `*align_out` (may be NULL) is the alignment such
  * a value needs on the wire. Worth caching: it costs as much as encoding the type once.

@@ -15,11 +15,10 @@ struct decoder {
 	size_t arena_used;
 	size_t arena_bytes;
 	bool key_only;
-	bool struct_dheaders; /* XCDR2: appendable structs have a DHEADER; key-only ones may not */
+	bool keys_by_id; /* key-only: ordered by member id, structs without DHEADER */
 };
 
-static int decode_value(struct decoder *d, const struct apus_type *type, void *value, bool keys,
-			int depth);
+static int decode_value(struct decoder *d, const struct apus_type *type, void *value, int depth);
 
 /* Reserves `bytes` of the arena, aligned in memory. NULL if it is too small. */
 static void *arena_take(struct decoder *d, size_t bytes, size_t align)
@@ -132,7 +131,7 @@ static int read_elements(struct decoder *d, const struct apus_type *element, uin
 	for (uint32_t i = 0; i < count && !rc; i++, data += element->size_bytes) {
 		if (fresh)
 			memset(data, 0, element->size_bytes);
-		rc = decode_value(d, element, data, false, depth + 1);
+		rc = decode_value(d, element, data, depth + 1);
 	}
 	return rc;
 }
@@ -207,31 +206,46 @@ static bool members_ended(const struct apus_wire_cdr *c, const struct apus_type 
 	return ((c->pos + mask) & ~mask) >= c->end;
 }
 
-static int decode_members(struct decoder *d, const struct apus_type *type, uint8_t *value, bool keys,
+static int decode_members(struct decoder *d, const struct apus_type *type, uint8_t *value,
 			  bool may_end, int depth)
 {
 	for (uint32_t i = 0; i < type->member_count; i++) {
 		const struct apus_member *m = &type->members[i];
 		int rc;
 
-		if (keys && !m->key)
-			continue;
 		if (may_end && members_ended(&d->c, m->type))
 			return 0;
-		rc = decode_value(d, m->type, value + m->offset_bytes, keys, depth + 1);
+		rc = decode_value(d, m->type, value + m->offset_bytes, depth + 1);
 		if (rc)
 			return rc;
 	}
 	return 0;
 }
 
+/* The members of a key-only struct: see encode_key_struct(). None of them may be missing. */
+static int decode_keys(struct decoder *d, const struct apus_type *type, uint8_t *value, int depth)
+{
+	const bool all = depth > 0 && !apus_wire_has_keys(type);
+	const struct apus_member *m;
+	int64_t last = -1;
+	int rc = 0;
+
+	while (d->keys_by_id && !rc && (m = apus_wire_next_by_id(type, all, &last)) != NULL)
+		rc = decode_value(d, m->type, value + m->offset_bytes, depth + 1);
+	for (uint32_t i = 0; !d->keys_by_id && !rc && i < type->member_count; i++) {
+		m = &type->members[i];
+		if (all || m->key)
+			rc = decode_value(d, m->type, value + m->offset_bytes, depth + 1);
+	}
+	return rc;
+}
+
 /* An appendable struct may be shorter (older sender) or longer (newer sender) than ours: under XCDR2
  * its DHEADER says where it ends; under XCDR1 only the outermost one has a known end. */
-static int decode_struct(struct decoder *d, const struct apus_type *type, void *value, bool keys,
-			 int depth)
+static int decode_struct(struct decoder *d, const struct apus_type *type, void *value, int depth)
 {
 	const bool appendable = type->extensibility == APUS_APPENDABLE;
-	const bool dheader = appendable && d->c.xcdr2 && d->struct_dheaders;
+	const bool dheader = appendable && d->c.xcdr2 && !d->keys_by_id;
 	size_t outer_end = d->c.end, object_end;
 	int rc;
 
@@ -240,16 +254,17 @@ static int decode_struct(struct decoder *d, const struct apus_type *type, void *
 			return APUS_EENCODING;
 		d->c.end = object_end;
 	}
-	rc = decode_members(d, type, value, keys,
-			    appendable && !d->key_only && (dheader || depth == 0), depth);
+	if (d->key_only)
+		rc = decode_keys(d, type, value, depth);
+	else
+		rc = decode_members(d, type, value, appendable && (dheader || depth == 0), depth);
 	if (!rc && dheader)
 		d->c.pos = d->c.end;
 	d->c.end = outer_end;
 	return rc;
 }
 
-static int decode_value(struct decoder *d, const struct apus_type *type, void *value, bool keys,
-			int depth)
+static int decode_value(struct decoder *d, const struct apus_type *type, void *value, int depth)
 {
 	if (depth > APUS_WIRE_TYPE_DEPTH_MAX)
 		return APUS_EENCODING;
@@ -257,9 +272,7 @@ static int decode_value(struct decoder *d, const struct apus_type *type, void *v
 	case APUS_KIND_STRING: return read_string(d, type, value);
 	case APUS_KIND_ARRAY:
 	case APUS_KIND_SEQUENCE: return decode_collection(d, type, value, depth);
-	case APUS_KIND_STRUCT:
-		return decode_struct(d, type, value, keys && (depth == 0 || apus_wire_has_keys(type)),
-				     depth);
+	case APUS_KIND_STRUCT: return decode_struct(d, type, value, depth);
 	default: return read_scalars(d, type, value, 1);
 	}
 }
@@ -279,7 +292,7 @@ static int decode_once(struct decoder *d, const struct apus_type *type, void *sa
 	d->c.pos = 0;
 	d->arena_used = 0;
 	memset(sample, 0, type->size_bytes);
-	rc = decode_value(d, type, sample, d->key_only, 0);
+	rc = decode_value(d, type, sample, 0);
 	if (!rc && !end_acceptable(d, type))
 		rc = APUS_EENCODING;
 	if (!rc && d->arena_used > INT_MAX)
@@ -305,12 +318,13 @@ int apus_type_decode(const struct apus_type *type, const void *payload, size_t p
 		memset(sample, 0, type->size_bytes);
 		return rc;
 	}
-	/* Interop: key-only payloads of Cyclone 0.10.2 lack the DHEADERs XTypes asks for. Without is
-	 * tried first: a string's NULs and the exact end tell the two apart. */
-	d.struct_dheaders = !key_only;
+	/* Interop: key-only payloads of Cyclone 0.10.2 are ordered by member id and lack the DHEADERs of
+	 * structs; XTypes has both otherwise. Theirs is tried first: a string's NULs and the exact end
+	 * tell the two apart. */
+	d.keys_by_id = key_only;
 	rc = decode_once(&d, type, sample);
 	if (rc == APUS_EENCODING && key_only && d.c.xcdr2) {
-		d.struct_dheaders = true;
+		d.keys_by_id = false;
 		rc = decode_once(&d, type, sample);
 	}
 	return rc;

@@ -17,10 +17,10 @@ struct encoder {
 	uint8_t align_max;
 	bool xcdr2;
 	bool swap;
-	bool key_only; /* no DHEADER on structs, see encode_struct() */
+	bool key_only; /* see encode_key_struct() */
 };
 
-static int encode_value(struct encoder *e, const struct apus_type *type, const void *value, bool keys,
+static int encode_value(struct encoder *e, const struct apus_type *type, const void *value,
 			int depth);
 
 static int write_align(struct encoder *e, size_t align)
@@ -160,7 +160,7 @@ static int write_elements(struct encoder *e, const struct apus_type *element, co
 		}
 	}
 	for (uint32_t i = 0; i < count && !rc; i++)
-		rc = encode_value(e, element, data + (size_t)i * element->size_bytes, false, depth + 1);
+		rc = encode_value(e, element, data + (size_t)i * element->size_bytes, depth + 1);
 	return rc;
 }
 
@@ -196,14 +196,27 @@ static int encode_collection(struct encoder *e, const struct apus_type *type, co
 }
 
 /*
- * keys: only key members; a nested key struct without marked members is key as a whole.
- * Interop: Cyclone 0.10.2 writes key-only payloads without DHEADER even for appendable types (and
- * cannot read one), so key-only payloads have none.
+ * A struct of a key-only payload: its key members, or all if none is marked (XTypes 1.3 §7.2.2.4.4.3;
+ * a keyless outermost struct has none to write).
+ * Interop: Cyclone 0.10.2 orders them by member id and writes no DHEADER, even for appendable types.
  */
-static int encode_struct(struct encoder *e, const struct apus_type *type, const uint8_t *value,
-			 bool keys, int depth)
+static int encode_key_struct(struct encoder *e, const struct apus_type *type, const uint8_t *value,
+			     int depth)
 {
-	const bool dheader = e->xcdr2 && type->extensibility == APUS_APPENDABLE && !e->key_only;
+	const bool all = depth > 0 && !apus_wire_has_keys(type);
+	const struct apus_member *m;
+	int64_t last = -1;
+	int rc = 0;
+
+	while (!rc && (m = apus_wire_next_by_id(type, all, &last)) != NULL)
+		rc = encode_value(e, m->type, value + m->offset_bytes, depth + 1);
+	return rc;
+}
+
+static int encode_struct(struct encoder *e, const struct apus_type *type, const uint8_t *value,
+			 int depth)
+{
+	const bool dheader = e->xcdr2 && type->extensibility == APUS_APPENDABLE;
 	size_t start;
 	int rc = 0;
 
@@ -213,18 +226,15 @@ static int encode_struct(struct encoder *e, const struct apus_type *type, const 
 			return rc;
 	}
 	start = e->pos;
-	for (uint32_t i = 0; i < type->member_count && !rc; i++) {
-		const struct apus_member *m = &type->members[i];
-
-		if (!keys || m->key)
-			rc = encode_value(e, m->type, value + m->offset_bytes, keys, depth + 1);
-	}
+	for (uint32_t i = 0; i < type->member_count && !rc; i++)
+		rc = encode_value(e, type->members[i].type, value + type->members[i].offset_bytes,
+				  depth + 1);
 	if (!rc && dheader)
 		store_u32(e, start - 4, (uint32_t)(e->pos - start));
 	return rc;
 }
 
-static int encode_value(struct encoder *e, const struct apus_type *type, const void *value, bool keys,
+static int encode_value(struct encoder *e, const struct apus_type *type, const void *value,
 			int depth)
 {
 	if (depth > APUS_WIRE_TYPE_DEPTH_MAX)
@@ -234,8 +244,8 @@ static int encode_value(struct encoder *e, const struct apus_type *type, const v
 	case APUS_KIND_ARRAY:
 	case APUS_KIND_SEQUENCE: return encode_collection(e, type, value, depth);
 	case APUS_KIND_STRUCT:
-		return encode_struct(e, type, value,
-				     keys && (depth == 0 || apus_wire_has_keys(type)), depth);
+		return e->key_only ? encode_key_struct(e, type, value, depth)
+				   : encode_struct(e, type, value, depth);
 	default: return write_scalars(e, type, value, 1);
 	}
 }
@@ -273,7 +283,7 @@ int apus_wire_cdr_encode(const struct apus_type *type, const void *sample, int r
 		return APUS_ELIMIT;
 	/* The result is an int and DHEADERs are 32 bits: larger payloads do not exist. */
 	e.end = (out_bytes > INT_MAX ? INT_MAX : out_bytes) - APUS_WIRE_ENCAP_BYTES;
-	rc = encode_value(&e, type, sample, key_only, 0);
+	rc = encode_value(&e, type, sample, 0);
 	if (rc)
 		return rc;
 	body = e.pos;

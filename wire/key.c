@@ -128,22 +128,6 @@ static uint16_t find_leaf(const struct apus_wire_keyplan *plan, uint32_t offset_
 	return i;
 }
 
-/* The member with the smallest id above `*last`, among those that are keys. */
-static const struct apus_member *next_by_id(const struct apus_type *type, bool all, int64_t *last)
-{
-	const struct apus_member *best = NULL;
-
-	for (uint32_t i = 0; i < type->member_count; i++) {
-		const struct apus_member *m = &type->members[i];
-
-		if ((m->key || all) && m->id > *last && (!best || m->id < best->id))
-			best = m;
-	}
-	if (best)
-		*last = best->id;
-	return best;
-}
-
 /* Fills plan->canonical: leaves in ascending member id at each level. Leaves are recognised by their
  * offset in the sample, which no two share. */
 static void rank_struct(struct apus_wire_keyplan *plan, const struct apus_type *type,
@@ -152,7 +136,7 @@ static void rank_struct(struct apus_wire_keyplan *plan, const struct apus_type *
 	const struct apus_member *m;
 	int64_t last = -1;
 
-	while ((m = next_by_id(type, all, &last)) != NULL) {
+	while ((m = apus_wire_next_by_id(type, all, &last)) != NULL) {
 		if (m->type->kind == APUS_KIND_STRUCT)
 			rank_struct(plan, m->type, offset_bytes + m->offset_bytes,
 				    !apus_wire_has_keys(m->type), rank);
@@ -170,6 +154,8 @@ static uint64_t longest_key(const struct apus_wire_keyplan *plan)
 		const struct apus_wire_keystep *step = &plan->steps[plan->canonical[i]];
 		uint64_t mask = (step->wire_bytes && step->wire_bytes < 4 ? step->wire_bytes : 4) - 1;
 
+		if (step->dheader)
+			pos = ((pos + 3) & ~UINT64_C(3)) + 4;
 		pos = (pos + mask) & ~mask;
 		if (step->wire_bytes)
 			pos += (uint64_t)step->wire_bytes * step->count;
@@ -184,17 +170,12 @@ static uint64_t longest_key(const struct apus_wire_keyplan *plan)
 static void finish_plan(struct apus_wire_keyplan *plan)
 {
 	const struct apus_wire_keystep *steps = plan->steps;
-	uint16_t rank = 0, previous = 0;
+	uint16_t rank = 0;
 
 	/* Nothing after the last leaf is of interest. */
 	while (plan->step_count && steps[plan->step_count - 1].op != STEP_LEAF)
 		plan->step_count--;
 	rank_struct(plan, plan->type, 0, false, &rank);
-	plan->in_order = true;
-	for (uint16_t i = 0; i < plan->leaf_count; i++) {
-		plan->in_order &= plan->canonical[i] >= previous;
-		previous = plan->canonical[i];
-	}
 	if (plan->leaf_count == 1) {
 		const struct apus_wire_keystep *leaf = &steps[plan->step_count - 1];
 
@@ -232,7 +213,7 @@ int apus_wire_keyplan_init(struct apus_wire_keyplan *plan, const struct apus_typ
 
 /* ---- finding the leaves ---- */
 
-static bool leaf_from_cdr(struct apus_wire_cdr *c, const struct apus_wire_keystep *step, bool dheaders,
+static bool leaf_from_cdr(struct apus_wire_cdr *c, const struct apus_wire_keystep *step,
 			  struct leaf_ref *ref)
 {
 	size_t bytes = (size_t)step->wire_bytes * step->count, object_end;
@@ -244,7 +225,7 @@ static bool leaf_from_cdr(struct apus_wire_cdr *c, const struct apus_wire_keyste
 		ref->data = (const uint8_t *)chars;
 		return true;
 	}
-	if (dheaders && step->dheader &&
+	if (c->xcdr2 && step->dheader &&
 	    (!apus_wire_cdr_dheader(c, &object_end) || object_end - c->pos != bytes))
 		return false;
 	if (!apus_wire_cdr_align(c, step->wire_bytes) || bytes > apus_wire_cdr_left(c))
@@ -267,9 +248,23 @@ static bool skip_members(struct apus_wire_cdr *c, const struct apus_wire_keystep
 	return true;
 }
 
-/* Walks a payload's body. dheaders: appendable structs have theirs (XCDR2 only). */
-static bool leaves_from_payload(const struct apus_wire_keyplan *plan, struct apus_wire_cdr *c,
-				bool key_only, bool dheaders, struct leaf_ref *refs)
+/* Walks a body that holds the keys alone, in ascending member id and without structs' DHEADERs. */
+static bool leaves_by_id(const struct apus_wire_keyplan *plan, struct apus_wire_cdr *c,
+			 struct leaf_ref *refs)
+{
+	for (uint16_t i = 0; i < plan->leaf_count; i++) {
+		const struct apus_wire_keystep *step = &plan->steps[plan->canonical[i]];
+
+		if (!leaf_from_cdr(c, step, &refs[step->first]))
+			return false;
+	}
+	return true;
+}
+
+/* Walks a body in declaration order. key_only: as XTypes has it, where the members that are no keys are
+ * missing and everything else is in place. */
+static bool leaves_by_declaration(const struct apus_wire_keyplan *plan, struct apus_wire_cdr *c,
+				  bool key_only, struct leaf_ref *refs)
 {
 	size_t ends[APUS_WIRE_TYPE_DEPTH_MAX + 2];
 	int open = 0;
@@ -279,32 +274,47 @@ static bool leaves_from_payload(const struct apus_wire_keyplan *plan, struct apu
 
 		switch (step->op) {
 		case STEP_OPEN:
-			if (!dheaders)
+			if (!c->xcdr2)
 				break;
 			ends[open++] = c->end;
 			if (!apus_wire_cdr_dheader(c, &c->end))
 				return false;
 			break;
 		case STEP_CLOSE:
-			if (!dheaders)
+			if (!c->xcdr2)
 				break;
 			c->pos = c->end;
 			c->end = ends[--open];
 			break;
 		case STEP_SKIP:
-			if (!key_only && !skip_members(c, step, dheaders && open > 0))
+			if (!key_only && !skip_members(c, step, open > 0))
 				return false;
 			break;
 		default:
-			if (!leaf_from_cdr(c, step, c->xcdr2, &refs[step->first]))
+			if (!leaf_from_cdr(c, step, &refs[step->first]))
 				return false;
 		}
 	}
-	/* What may follow: more members, or if there are only keys nothing but padding. */
-	return !key_only || (dheaders && open) || apus_wire_cdr_left(c) < 4;
+	return true;
 }
 
-/* The body of a canonical key as a cursor over big-endian XCDR2 bytes without DHEADERs. */
+/*
+ * Key-only payloads come in two forms. Interop: Cyclone 0.10.2 orders the keys by member id and omits
+ * the DHEADERs of structs; XTypes keeps declaration order and DHEADERs. The first is tried first: the
+ * exact end, and the NULs of strings, tell them apart.
+ */
+static bool leaves_from_key_payload(const struct apus_wire_keyplan *plan, struct apus_wire_cdr *c,
+				    struct leaf_ref *refs)
+{
+	struct apus_wire_cdr again = *c;
+
+	if (leaves_by_id(plan, c, refs) && apus_wire_cdr_left(c) < 4)
+		return true;
+	return again.xcdr2 && leaves_by_declaration(plan, &again, true, refs) &&
+	       apus_wire_cdr_left(&again) < 4;
+}
+
+/* The bytes of a canonical key as a cursor: a key-only XCDR2 body in big-endian order. */
 static struct apus_wire_cdr canonical_cursor(const uint8_t *key, size_t key_bytes)
 {
 	return (struct apus_wire_cdr){.base = key,
@@ -315,18 +325,13 @@ static struct apus_wire_cdr canonical_cursor(const uint8_t *key, size_t key_byte
 				      .swap = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__};
 }
 
-/* Finds the leaves in canonical bytes and returns the key's length in `*length_out`. */
 static bool leaves_from_canonical(const struct apus_wire_keyplan *plan, const uint8_t *key,
 				  size_t key_bytes, struct leaf_ref *refs, size_t *length_out)
 {
 	struct apus_wire_cdr c = canonical_cursor(key, key_bytes);
 
-	for (uint16_t i = 0; i < plan->leaf_count; i++) {
-		const struct apus_wire_keystep *step = &plan->steps[plan->canonical[i]];
-
-		if (!leaf_from_cdr(&c, step, false, &refs[step->first]))
-			return false;
-	}
+	if (!leaves_by_id(plan, &c, refs))
+		return false;
 	*length_out = c.pos;
 	return true;
 }
@@ -435,7 +440,8 @@ static bool emit_leaf(struct emitter *e, const struct apus_wire_keystep *step,
 static int emit_canonical(const struct apus_wire_keyplan *plan, const struct leaf_ref *refs,
 			  bool src_big, uint8_t *key_out, size_t key_bytes_max)
 {
-	struct emitter e = {.out = key_out, .align_max = 4, .big = true, .swap = !src_big};
+	struct emitter e = {
+		.out = key_out, .align_max = 4, .big = true, .swap = !src_big, .dheaders = true};
 
 	e.end = key_bytes_max < plan->max_bytes ? key_bytes_max : plan->max_bytes;
 	for (uint16_t i = 0; i < plan->leaf_count; i++) {
@@ -474,7 +480,7 @@ int apus_wire_key_extract(const struct apus_wire_keyplan *plan, const uint8_t *p
 			  size_t key_bytes_max)
 {
 	struct leaf_ref refs[APUS_WIRE_KEY_LEAVES_MAX];
-	struct apus_wire_cdr c, start;
+	struct apus_wire_cdr c;
 	bool found;
 
 	if (plan->leaf_count == 0)
@@ -484,13 +490,8 @@ int apus_wire_key_extract(const struct apus_wire_keyplan *plan, const uint8_t *p
 		return APUS_EENCODING;
 	if (plan->string_only && !c.delimited)
 		return extract_string(plan, &c, key_only, key_out, key_bytes_max);
-	start = c;
-	found = leaves_from_payload(plan, &c, key_only, c.xcdr2 && !key_only, refs);
-	/* Interop: key-only payloads come without DHEADERs (Cyclone 0.10.2) or with (XTypes). */
-	if (!found && key_only && start.xcdr2) {
-		c = start;
-		found = leaves_from_payload(plan, &c, key_only, true, refs);
-	}
+	found = key_only ? leaves_from_key_payload(plan, &c, refs)
+			 : leaves_by_declaration(plan, &c, false, refs);
 	if (!found)
 		return APUS_EENCODING;
 	return emit_canonical(plan, refs, c.big, key_out, key_bytes_max);
@@ -568,10 +569,12 @@ int apus_wire_key_payload(const struct apus_wire_keyplan *plan, const uint8_t *k
 		return APUS_ELIMIT;
 	e.out = out + APUS_WIRE_ENCAP_BYTES;
 	e.end = out_bytes - APUS_WIRE_ENCAP_BYTES;
-	for (uint16_t i = 0; i < plan->step_count; i++)
-		if (plan->steps[i].op == STEP_LEAF &&
-		    !emit_leaf(&e, &plan->steps[i], &refs[plan->steps[i].first]))
+	for (uint16_t i = 0; i < plan->leaf_count; i++) {
+		const struct apus_wire_keystep *step = &plan->steps[plan->canonical[i]];
+
+		if (!emit_leaf(&e, step, &refs[step->first]))
 			return APUS_ELIMIT;
+	}
 	body = e.pos;
 	if (!emit_align(&e, 4))
 		return APUS_ELIMIT;

@@ -4,9 +4,10 @@
  * key-only payload.
  *
  * The *canonical key* identifies an instance everywhere inside Apus: the key members in ascending
- * order of member id, big-endian, XCDR2 alignment (at most 4), no headers. It is what RTPS 2.5
- * §9.6.4.8 and XTypes 1.3 §7.6.8 hash, and two samples are of one instance exactly if these bytes are
- * equal, whatever byte order or representation they came in.
+ * order of member id, as big-endian XCDR2 (alignment at most 4) without the DHEADERs of structs. It is
+ * what RTPS 2.5 §9.6.4.8 and XTypes 1.3 §7.6.8 hash, and two samples are of one instance exactly if
+ * these bytes are equal, whatever byte order or representation they came in. Interop: Cyclone 0.10.2
+ * hashes the same bytes; Fast DDS 2.9.1 aligns 8-byte keys to 8 (seen only behind smaller keys).
  *
  * A plan is prepared once per type (apus_wire_keyplan_init) and immutable afterwards: any number of
  * threads may use it at once. No function here allocates. Payloads are untrusted.
@@ -31,7 +32,7 @@ struct apus_wire_keystep {
 	uint8_t op;
 	uint8_t wire_bytes; /* LEAF: element size, 0 for strings */
 	uint32_t offset_bytes; /* LEAF: in the outermost C struct */
-	bool dheader;          /* LEAF: array that has a DHEADER under XCDR2 */
+	bool dheader;          /* LEAF: array of enums or bitmasks: has a DHEADER under XCDR2 */
 };
 
 /** Prepared key access for one type. Fields are private except `max_bytes`. */
@@ -42,7 +43,6 @@ struct apus_wire_keyplan {
 	uint16_t leaf_count;
 	bool use_md5;     /* the longest possible key exceeds 16 bytes */
 	bool string_only; /* final or appendable, the only key is a string as first member */
-	bool in_order;    /* canonical order is declaration order */
 	struct apus_wire_keystep steps[APUS_WIRE_KEY_STEPS_MAX];
 	uint16_t canonical[APUS_WIRE_KEY_LEAVES_MAX]; /* canonical[i]: step index of the i-th leaf */
 };
@@ -103,7 +103,7 @@ int apus_wire_key_from_hash(const struct apus_wire_keyplan *plan, const uint8_t 
 /**
  * Rebuilds a key-only payload (little-endian, encapsulation header included, padded to 4 with the
  * padding count in the options) from a canonical key; the same bytes apus_type_encode(key_only) gives.
- * Interop: Cyclone 0.10.2 neither writes nor expects a DHEADER here, so none is written.
+ * Interop: Cyclone 0.10.2 orders the members by id and writes no DHEADERs of structs; so do we.
  * representation: enum apus_representation.
  * Returns bytes written, APUS_EINVAL (representation), APUS_EENCODING (not a canonical key of the
  * type) or APUS_ELIMIT (out too small: 4 + 2 * key length + 8 * leaves always suffices).
