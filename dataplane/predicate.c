@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Evaluation of compiled predicates over CDR bytes, and the block they live in.
+ *
+ * The payload is untrusted, the program is ours: its invariants are checked once, when it is assembled.
+ * One walk locates all fields before any test, so the verdict on malformed bytes does not depend on
+ * which tests short-circuit evaluation would have reached. No recursion, no allocation; cost at most
+ * the steps of the walk, the payload and the tests, each once.
+ */
+#include "dataplane/predicate.h"
+
+#include <string.h>
+
+#include "base/atomics.h"
+#include "dataplane/predicate_program.h"
+#include "wire/cdr.h"
+
+/** The block: this header, then tests, steps, fields and text at the offsets it names. */
+struct apus_dp_predicate {
+	uint16_t test_count, field_count;
+	uint16_t step_count[2];
+	uint32_t steps_at[2], fields_at, text_at;
+	bool delimited;
+	bool has_checked; /* some field has value_bits */
+	bool has_strings; /* some field is a string */
+	struct apus_dp_test tests[];
+};
+
+/* ---- loading fields ---------------------------------------------------------------------------- */
+
+static inline uint64_t load_u16(const uint8_t *p, bool swap)
+{
+	uint16_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return swap ? __builtin_bswap16(v) : v;
+}
+
+static inline uint64_t load_u32(const uint8_t *p, bool swap)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return swap ? __builtin_bswap32(v) : v;
+}
+
+static inline uint64_t load_u64(const uint8_t *p, bool swap)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return swap ? __builtin_bswap64(v) : v;
+}
+
+/* The value of a field: sign-extended integer, or the bits of a double. */
+static inline uint64_t load_value(uint8_t load, const uint8_t *p, bool swap)
+{
+	switch (load) {
+	case APUS_DP_U8: return *p;
+	case APUS_DP_U16: return load_u16(p, swap);
+	case APUS_DP_U32: return load_u32(p, swap);
+	case APUS_DP_S8: return (uint64_t)(int64_t)(int8_t)*p;
+	case APUS_DP_S16: return (uint64_t)(int64_t)(int16_t)load_u16(p, swap);
+	case APUS_DP_S32: return (uint64_t)(int64_t)(int32_t)load_u32(p, swap);
+	case APUS_DP_F32: return apus_dp_double_bits((uint32_t)load_u32(p, swap));
+	default: return load_u64(p, swap);
+	}
+}
+
+static inline uint64_t load_key(uint8_t load, const uint8_t *p, bool swap)
+{
+	uint64_t value = load_value(load, p, swap);
+
+	if (load <= APUS_DP_U64)
+		return value;
+	if (load <= APUS_DP_S64)
+		return apus_dp_key_signed((int64_t)value);
+	return apus_dp_key_double(value);
+}
+
+/* ---- comparing fields with each other ---------------------------------------------------------- */
+
+/* A number as the greatest integer not above it and "there is more". */
+struct number {
+	__int128 floor;
+	bool fraction, is_float;
+	uint64_t key; /* floats only */
+};
+
+void apus_dp_split_double(uint64_t bits, __int128 *floor_out, bool *fraction_out)
+{
+	bool negative = bits >> 63, fraction = false;
+	int exponent = (int)(bits >> 52 & 0x7ff) - 1023;
+	uint64_t mantissa = (bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1) << 52;
+	__int128 whole;
+
+	if (exponent >= 66) {
+		whole = APUS_DP_FAR;
+	} else if (exponent >= 52) {
+		whole = (__int128)mantissa << (exponent - 52);
+	} else {
+		whole = exponent < 0 ? 0 : mantissa >> (52 - exponent);
+		fraction = exponent < 0 ? bits << 1 != 0
+					: (uint64_t)whole << (52 - exponent) != mantissa;
+	}
+	*floor_out = negative ? -whole - fraction : whole;
+	*fraction_out = fraction;
+}
+
+static struct number load_number(uint8_t load, const uint8_t *p, bool swap)
+{
+	uint64_t value = load_value(load, p, swap);
+	struct number n = {.is_float = load >= APUS_DP_F32};
+
+	if (n.is_float) {
+		n.key = apus_dp_key_double(value);
+		apus_dp_split_double(value, &n.floor, &n.fraction);
+	} else {
+		n.floor = load <= APUS_DP_U64 ? (__int128)value : (__int128)(int64_t)value;
+	}
+	return n;
+}
+
+static bool is_nan(const struct number *n)
+{
+	const uint64_t infinity = UINT64_C(0x7ff) << 52;
+
+	return n->is_float && (n->key > apus_dp_key_double(infinity) ||
+			       n->key < apus_dp_key_double(infinity | UINT64_C(1) << 63));
+}
+
+static inline unsigned int outcome(bool less, bool greater)
+{
+	return less ? APUS_DP_LESS : greater ? APUS_DP_GREATER : APUS_DP_EQUAL;
+}
+
+/* One of APUS_DP_LESS, _EQUAL, _GREATER; 0 if a side is NaN. */
+static unsigned int compare_numbers(const struct number *a, const struct number *b)
+{
+	const uint64_t zero = UINT64_C(1) << 63;
+
+	if (is_nan(a) || is_nan(b))
+		return 0;
+	if (a->is_float && b->is_float) {
+		/* -0 has the key just below that of +0 and equals it. */
+		uint64_t x = a->key == zero - 1 ? zero : a->key,
+			 y = b->key == zero - 1 ? zero : b->key;
+
+		return outcome(x<y, x> y);
+	}
+	if (a->floor != b->floor)
+		return outcome(a->floor < b->floor, true);
+	return outcome(b->fraction, a->fraction);
+}
+
+static unsigned int compare_bytes(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+	int order = memcmp(a, b, a_bytes < b_bytes ? a_bytes : b_bytes);
+
+	if (order == 0)
+		return outcome(a_bytes<b_bytes, a_bytes> b_bytes);
+	return outcome(order < 0, true);
+}
+
+/* ---- evaluation -------------------------------------------------------------------------------- */
+
+static const struct apus_dp_field *fields_of(const struct apus_dp_predicate *p)
+{
+	return (const struct apus_dp_field *)((const char *)p + p->fields_at);
+}
+
+static bool hold_compare(const struct apus_dp_predicate *p, const struct apus_dp_test *t,
+			 const struct apus_wire_slot *slots, bool swap)
+{
+	const struct apus_wire_slot *a = &slots[t->field], *b = &slots[t->field_b];
+	const char *text = (const char *)p + p->text_at;
+	struct number x, y;
+
+	switch (t->op) {
+	case APUS_DP_TEXT:
+		if (t->accept == APUS_DP_EQUAL)
+			return a->length == t->span &&
+			       memcmp(a->bytes, text + t->low, t->span) == 0;
+		return compare_bytes(a->bytes, a->length, text + t->low, t->span) & t->accept;
+	case APUS_DP_STRINGS:
+		return compare_bytes(a->bytes, a->length, b->bytes, b->length) & t->accept;
+	default:
+		x = load_number(fields_of(p)[t->field].load, a->bytes, swap);
+		y = load_number(fields_of(p)[t->field_b].load, b->bytes, swap);
+		return compare_numbers(&x, &y) & t->accept;
+	}
+}
+
+/* Values that are none of their type make the sample malformed, as decoding it would. */
+static bool values_valid(const struct apus_dp_predicate *p, const struct apus_wire_slot *slots,
+			 bool swap)
+{
+	const struct apus_dp_field *fields = fields_of(p);
+
+	for (uint32_t i = 0; i < p->field_count; i++) {
+		if (fields[i].value_bits &&
+		    load_value(fields[i].load, slots[i].bytes, swap) >> fields[i].value_bits)
+			return false;
+		if (fields[i].load == APUS_DP_STRING && slots[i].length &&
+		    memchr(slots[i].bytes, 0, slots[i].length))
+			return false;
+	}
+	return true;
+}
+
+static bool locate(const struct apus_dp_predicate *p, const struct apus_wire_cdr *c,
+		   struct apus_wire_slot *slots)
+{
+	/* What members a shorter appendable sample lacks read as: zero, and the empty string. */
+	static const uint8_t absent[8];
+	const struct apus_wire_step *steps =
+		(const struct apus_wire_step *)((const char *)p + p->steps_at[c->xcdr2]);
+
+	for (uint32_t i = 0; i < p->field_count; i++)
+		slots[i] = (struct apus_wire_slot){absent, 0};
+	return apus_wire_walk(steps, p->step_count[c->xcdr2], c->base, c->end, c->swap, slots);
+}
+
+enum apus_dp_verdict apus_dp_predicate_eval(const struct apus_dp_predicate *predicate,
+					    const uint8_t *payload, size_t payload_bytes)
+{
+	struct apus_wire_slot slots[APUS_DP_FIELDS_MAX];
+	const struct apus_dp_predicate *p = predicate;
+	struct apus_wire_cdr c;
+	uint32_t at = 0;
+
+	if (APUS_UNLIKELY(apus_wire_cdr_open(&c, payload, payload_bytes) < 0))
+		return APUS_DP_ERROR;
+	if (APUS_UNLIKELY((c.xcdr2 && c.delimited != p->delimited) || !locate(p, &c, slots)))
+		return APUS_DP_ERROR;
+	if ((p->has_checked || p->has_strings) && !values_valid(p, slots, c.swap))
+		return APUS_DP_ERROR;
+	while (at < p->test_count) {
+		const struct apus_dp_test *t = &p->tests[at];
+		bool holds;
+
+		if (t->op == APUS_DP_RANGE) {
+			uint8_t load = fields_of(p)[t->field].load;
+
+			holds = load_key(load, slots[t->field].bytes, c.swap) - t->low <= t->span;
+		} else {
+			holds = hold_compare(p, t, slots, c.swap);
+		}
+		at = holds ? t->on_true : t->on_false;
+	}
+	return at == APUS_DP_TO_PASS ? APUS_DP_PASS : APUS_DP_REJECT;
+}
+
+/* ---- assembling -------------------------------------------------------------------------------- */
+
+static bool test_valid(const struct apus_dp_program *p, uint32_t index)
+{
+	const struct apus_dp_test *t = &p->tests[index];
+	const uint16_t targets[2] = {t->on_true, t->on_false};
+	bool string = t->op == APUS_DP_TEXT || t->op == APUS_DP_STRINGS;
+	bool second = t->op == APUS_DP_NUMBERS || t->op == APUS_DP_STRINGS;
+
+	for (int i = 0; i < 2; i++) {
+		if (targets[i] < APUS_DP_TO_REJECT &&
+		    (targets[i] <= index || targets[i] >= p->test_count))
+			return false;
+	}
+	if (t->op > APUS_DP_STRINGS || t->field >= p->field_count || t->field_b >= p->field_count)
+		return false;
+	if ((p->fields[t->field].load == APUS_DP_STRING) != string)
+		return false;
+	if (second && (p->fields[t->field_b].load == APUS_DP_STRING) != string)
+		return false;
+	return t->op != APUS_DP_TEXT ||
+	       (t->low <= p->text_bytes && t->span <= p->text_bytes - t->low);
+}
+
+static bool program_valid(const struct apus_dp_program *p)
+{
+	if (p->field_count == 0 || p->field_count > APUS_DP_FIELDS_MAX || p->test_count == 0 ||
+	    p->test_count > APUS_DP_TESTS_MAX || p->text_bytes > INT32_MAX)
+		return false;
+	for (int x = 0; x < 2; x++) {
+		if (p->step_count[x] > UINT16_MAX)
+			return false;
+		for (uint32_t i = 0; i < p->step_count[x]; i++)
+			if (p->steps[x][i].slot != APUS_WIRE_NO_SLOT &&
+			    p->steps[x][i].slot >= p->field_count)
+				return false;
+	}
+	for (uint32_t i = 0; i < p->field_count; i++)
+		if (p->fields[i].load > APUS_DP_STRING || p->fields[i].value_bits >= 64)
+			return false;
+	for (uint32_t i = 0; i < p->test_count; i++)
+		if (!test_valid(p, i))
+			return false;
+	return true;
+}
+
+/* Places the parts behind the header; returns where the block ends. */
+static size_t lay_out(const struct apus_dp_program *program, struct apus_dp_predicate *header)
+{
+	size_t at = sizeof(*header) + program->test_count * sizeof(struct apus_dp_test);
+
+	for (int x = 0; x < 2; x++) {
+		header->steps_at[x] = (uint32_t)at;
+		at += program->step_count[x] * sizeof(struct apus_wire_step);
+	}
+	header->fields_at = (uint32_t)at;
+	at += program->field_count * sizeof(struct apus_dp_field);
+	header->text_at = (uint32_t)at;
+	return at + program->text_bytes;
+}
+
+size_t apus_dp_predicate_bytes(const struct apus_dp_program *program)
+{
+	struct apus_dp_predicate header;
+
+	return program_valid(program) ? lay_out(program, &header) : 0;
+}
+
+/* memcpy() that accepts no source for no bytes. */
+static void place(struct apus_dp_predicate *p, uint32_t at, const void *from, size_t bytes)
+{
+	if (bytes)
+		memcpy((char *)p + at, from, bytes);
+}
+
+struct apus_dp_predicate *apus_dp_predicate_assemble(const struct apus_dp_program *program,
+						     void *block)
+{
+	struct apus_dp_predicate *p = block;
+
+	memset(p, 0, sizeof(*p));
+	lay_out(program, p);
+	p->test_count = (uint16_t)program->test_count;
+	p->field_count = (uint16_t)program->field_count;
+	p->delimited = program->delimited;
+	for (int x = 0; x < 2; x++) {
+		p->step_count[x] = (uint16_t)program->step_count[x];
+		place(p, p->steps_at[x], program->steps[x],
+		      program->step_count[x] * sizeof(struct apus_wire_step));
+	}
+	for (uint32_t i = 0; i < program->field_count; i++) {
+		p->has_checked |= program->fields[i].value_bits != 0;
+		p->has_strings |= program->fields[i].load == APUS_DP_STRING;
+	}
+	memcpy(p->tests, program->tests, program->test_count * sizeof(struct apus_dp_test));
+	place(p, p->fields_at, program->fields,
+	      program->field_count * sizeof(struct apus_dp_field));
+	place(p, p->text_at, program->text, program->text_bytes);
+	return p;
+}
