@@ -18,18 +18,18 @@ struct apus_dp_predicate;
 #define APUS_CTL_FILTER_CLASS "DDSSQL"
 
 /** Hard upper bounds of the limits below; a configuration above them is refused. */
-#define APUS_CTL_FILTER_DEPTH_MAX 64
+#define APUS_CTL_FILTER_DEPTH_MAX      64
 #define APUS_CTL_FILTER_PARAMETERS_MAX 100
 #define APUS_CTL_FILTER_PREDICATES_MAX 1024
-#define APUS_CTL_FILTER_BYTES_MAX (1024 * 1024)
+#define APUS_CTL_FILTER_BYTES_MAX      (1024 * 1024)
 
 /** What one expression may cost. Exceeding any of them refuses the expression. */
 struct apus_ctl_filter_limits {
 	uint32_t expression_bytes; /**< length of the text without NUL; 1…1 MiB; default 4096 */
 	uint32_t parameter_count;  /**< parameters passed; 0…100; default 100 */
-	uint32_t parameter_bytes;  /**< length of one parameter without NUL; 1…1 MiB; default 1024 */
-	uint32_t predicate_count;  /**< comparisons and ranges; 1…1024; default 64 */
-	uint32_t depth;            /**< open parentheses and NOTs at one point; 1…64; default 64 */
+	uint32_t parameter_bytes; /**< length of one parameter without NUL; 1…1 MiB; default 1024 */
+	uint32_t predicate_count; /**< comparisons and ranges; 1…1024; default 64 */
+	uint32_t depth;           /**< open parentheses and NOTs at one point; 1…64; default 64 */
 };
 
 /** Fills `*limits` with the defaults. */

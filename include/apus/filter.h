@@ -19,9 +19,10 @@ extern "C" {
 
 /** Where and why an expression was refused. */
 struct apus_filter_error {
-	uint32_t position; /**< byte offset into the expression; its length if the end was unexpected */
-	uint32_t length;   /**< bytes concerned, 0 at the end of the expression */
-	char reason[160];  /**< English, printable, without a final full stop */
+	uint32_t
+		position; /**< byte offset into the expression; its length if the end was unexpected */
+	uint32_t length;  /**< bytes concerned, 0 at the end of the expression */
+	char reason[160]; /**< English, printable, without a final full stop */
 };
 
 /** A compiled filter; immutable after apus_filter_open(). */

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Between the stages of the filter compiler: text -> tokens -> leaves and nodes -> program.
+ *
+ * The parser knows grammar and no types, the compiler types and no grammar. New predicates (LIKE, IN,
+ * IS NULL …) are new tokens, a new kind of leaf and its tests; nodes and targets stay as they are.
+ */
+#ifndef APUS_CONTROL_FILTER_INTERNAL_H
+#define APUS_CONTROL_FILTER_INTERNAL_H
+
+#include "control/filter.h"
+
+enum apus_ctl_filter_token_kind {
+	APUS_CTL_TOKEN_END,
+	APUS_CTL_TOKEN_NAME,      /* member path */
+	APUS_CTL_TOKEN_INTEGER,   /* decimal or hexadecimal, with its sign and L */
+	APUS_CTL_TOKEN_FLOAT,     /* with its sign and F */
+	APUS_CTL_TOKEN_QUOTED,    /* with its quotes */
+	APUS_CTL_TOKEN_PARAMETER, /* %n; `value` is n */
+	APUS_CTL_TOKEN_TRUE,
+	APUS_CTL_TOKEN_FALSE,
+	APUS_CTL_TOKEN_COMPARE, /* `value` is an enum apus_ctl_filter_op */
+	APUS_CTL_TOKEN_OPEN,
+	APUS_CTL_TOKEN_CLOSE,
+	APUS_CTL_TOKEN_AND,
+	APUS_CTL_TOKEN_OR,
+	APUS_CTL_TOKEN_NOT,
+	APUS_CTL_TOKEN_BETWEEN,
+	APUS_CTL_TOKEN_UNSUPPORTED, /* a keyword of the language that this version does not compile */
+};
+
+enum apus_ctl_filter_op {
+	APUS_CTL_OP_LT,
+	APUS_CTL_OP_LE,
+	APUS_CTL_OP_EQ,
+	APUS_CTL_OP_NE,
+	APUS_CTL_OP_GE,
+	APUS_CTL_OP_GT,
+	APUS_CTL_OP_BETWEEN,
+};
+
+struct apus_ctl_filter_token {
+	uint8_t kind; /* enum apus_ctl_filter_token_kind */
+	uint8_t value;
+	uint32_t position, length; /* bytes of the text */
+};
+
+struct apus_ctl_filter_lexer {
+	const char *text; /* NUL-terminated */
+	uint32_t bytes;   /* without the NUL */
+	uint32_t at;
+};
+
+/** One comparison or range. `a op b`, or `a BETWEEN b AND c`. */
+struct apus_ctl_filter_leaf {
+	uint8_t op;
+	bool negated; /* NOT BETWEEN */
+	struct apus_ctl_filter_token a, b, c;
+};
+
+enum apus_ctl_filter_node_kind { APUS_CTL_NODE_LEAF, APUS_CTL_NODE_AND, APUS_CTL_NODE_OR };
+
+/** A node of the condition. Children stand before their parent; the last node is the root. */
+struct apus_ctl_filter_node {
+	uint8_t kind;
+	bool negated;
+	uint16_t left, right; /* nodes */
+	uint16_t first_leaf;  /* leftmost leaf below; the leaf itself for a LEAF */
+};
+
+/** What the parser fills. Capacities: `leaf_capacity` leaves, twice as many nodes. */
+struct apus_ctl_filter_tree {
+	struct apus_ctl_filter_leaf *leaves;
+	struct apus_ctl_filter_node *nodes;
+	uint32_t leaf_capacity, leaf_count, node_count;
+};
+
+/**
+ * Notes an error (printable, cut to fit) and returns APUS_EFILTER.
+ */
+int apus_ctl_filter_fail(struct apus_filter_error *error, uint32_t position, uint32_t length,
+			 const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/**
+ * Reads the next token. Returns 0 or APUS_EFILTER (error filled). At the end of the text it returns END
+ * again and again. Cost linear in the bytes it passes.
+ */
+int apus_ctl_filter_lex(struct apus_ctl_filter_lexer *lexer,
+			struct apus_ctl_filter_token *token_out, struct apus_filter_error *error);
+
+/**
+ * Parses a whole expression with an explicit stack of bounded depth. limits: `depth` and the tree's
+ * leaf capacity are the bounds. Returns 0 or APUS_EFILTER (error filled).
+ */
+int apus_ctl_filter_parse(const char *text, uint32_t bytes, uint32_t depth,
+			  struct apus_ctl_filter_tree *tree, struct apus_filter_error *error);
+
+/** A numeric constant, exact: the greatest integer not above it (beyond 2^66: ±2^66) and whether it is
+ *  above that; and for floats a double next to it and where the constant lies from there. */
+struct apus_ctl_filter_number {
+	__int128 floor;
+	bool fraction;
+	uint64_t bits; /* of the double */
+	int8_t beside; /* sign of constant - double; 0 for FLOAT literals, which *are* their double */
+};
+
+/** Values of a field that a comparison with a constant accepts, as ordered keys, ends included. */
+struct apus_ctl_filter_range {
+	bool empty;
+	uint64_t low, high;
+};
+
+/**
+ * Evaluates an INTEGER or FLOAT token of a NUL-terminated text.
+ * Returns 0, or APUS_EFILTER with `*reason_out` a constant text: hexadecimal beyond 64 bits, a float with
+ * F beyond the range of float. Independent of the locale.
+ */
+int apus_ctl_filter_number(const char *text, const struct apus_ctl_filter_token *token,
+			   struct apus_ctl_filter_number *number_out, const char **reason_out);
+
+/** The constant for a whole number. */
+struct apus_ctl_filter_number apus_ctl_filter_whole(int64_t value);
+
+/** Values v of an integer field with minimum..maximum for which `v op number`; not for NE, BETWEEN.
+ *  Keys are signed ones if minimum < 0. */
+struct apus_ctl_filter_range
+apus_ctl_filter_range_integer(uint8_t op, const struct apus_ctl_filter_number *number,
+			      __int128 minimum, __int128 maximum);
+
+/** The same for float fields; NaN is never within. */
+struct apus_ctl_filter_range
+apus_ctl_filter_range_float(uint8_t op, const struct apus_ctl_filter_number *number);
+
+#endif
