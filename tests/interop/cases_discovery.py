@@ -119,7 +119,7 @@ def crowd():
     with World() as world:
         # Each process has five writers and five readers of topics Crowd0…Crowd4.
         members = [world.start([program, "--domain", str(world.domain), "--topics", "5",
-                                "--lease", "3"], f"crowd {n}") for n in range(CROWD)]
+                                "--lease", "3s"], f"crowd {n}") for n in range(CROWD)]
         others = [world.sub("cyclone", "Crowd0", count=0, timeout=120, extra=("--lease", "3"))
                   for _ in range(CYCLONES)]
         # A writer matches the reader of every member, itself included, and the Cyclone readers.

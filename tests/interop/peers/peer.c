@@ -83,11 +83,37 @@ static void split(char **argv, const char **list, int *count, char *text)
 
 /* Option codes; those below 256 would be short options, of which there are none. */
 enum {
-	OPT_TOPIC = 256, OPT_DOMAIN, OPT_RELIABLE, OPT_BEST_EFFORT, OPT_TRANSIENT_LOCAL, OPT_DEPTH,
-	OPT_KEEP_ALL, OPT_PARTITION, OPT_OWNERSHIP, OPT_STRENGTH, OPT_DEADLINE, OPT_LIFESPAN, OPT_LEASE,
-	OPT_COUNT, OPT_NOT_ALIVE, OPT_RATE, OPT_COLORS, OPT_SIZE, OPT_MODULO, OPT_WAIT_MATCHED,
-	OPT_DISPOSE, OPT_UNREGISTER, OPT_FILTER, OPT_PARAM, OPT_HEARTBEAT, OPT_LINGER, OPT_TIMEOUT,
-	OPT_INTERFACE, OPT_MULTICAST, OPT_PEER, OPT_HELP,
+	OPT_TOPIC = 256,
+	OPT_DOMAIN,
+	OPT_RELIABLE,
+	OPT_BEST_EFFORT,
+	OPT_TRANSIENT_LOCAL,
+	OPT_DEPTH,
+	OPT_KEEP_ALL,
+	OPT_PARTITION,
+	OPT_OWNERSHIP,
+	OPT_STRENGTH,
+	OPT_DEADLINE,
+	OPT_LIFESPAN,
+	OPT_LEASE,
+	OPT_COUNT,
+	OPT_NOT_ALIVE,
+	OPT_RATE,
+	OPT_COLORS,
+	OPT_SIZE,
+	OPT_MODULO,
+	OPT_WAIT_MATCHED,
+	OPT_DISPOSE,
+	OPT_UNREGISTER,
+	OPT_FILTER,
+	OPT_PARAM,
+	OPT_HEARTBEAT,
+	OPT_LINGER,
+	OPT_TIMEOUT,
+	OPT_INTERFACE,
+	OPT_MULTICAST,
+	OPT_PEER,
+	OPT_HELP,
 };
 
 static const struct option long_options[] = {
@@ -182,8 +208,13 @@ static void parse_work(char **argv, int code, struct peer_options *o)
 
 void peer_parse(int argc, char **argv, struct peer_options *options)
 {
-	struct peer_options o = {.reliable = true, .multicast = true, .interface = "127.0.0.1",
-				 .colors = {"RED"}, .color_count = 1, .depth = 1, .size = 30,
+	struct peer_options o = {.reliable = true,
+				 .multicast = true,
+				 .interface = "127.0.0.1",
+				 .colors = {"RED"},
+				 .color_count = 1,
+				 .depth = 1,
+				 .size = 30,
 				 .timeout_s = 60};
 	int code;
 
@@ -313,7 +344,8 @@ void peer_print_sample(const struct peer_sample *sample)
 	printf(",\"color\":");
 	print_string(sample->color);
 	if (sample->valid)
-		printf(",\"x\":%d,\"y\":%d,\"shapesize\":%d", sample->x, sample->y, sample->shapesize);
+		printf(",\"x\":%d,\"y\":%d,\"shapesize\":%d", sample->x, sample->y,
+		       sample->shapesize);
 	printf(",\"state\":\"%s\",\"t\":%lld,\"source_time\":%lld", sample->state,
 	       (long long)peer_wall_ns(), (long long)sample->source_ns);
 	end_line();

@@ -49,8 +49,8 @@ struct peer_options {
 	int domain;
 	int depth;
 	int strength;
-	int count;        /* publisher: samples to write; subscriber: samples to await; 0 = no end */
-	int not_alive;    /* subscriber: dispositions and departures to await besides */
+	int count;     /* publisher: samples to write; subscriber: samples to await; 0 = no end */
+	int not_alive; /* subscriber: dispositions and departures to await besides */
 	int wait_matched; /* publisher: matched readers to await before the first sample */
 	int size;         /* shapesize written */
 	int modulo;       /* x and y run through 1…modulo and back; 0 = x counts without end */
@@ -59,8 +59,8 @@ struct peer_options {
 	double timeout_s;
 	double linger_s; /* publisher: stay for late joiners; subscriber: stay to see too many */
 	double lease_s;  /* participant lease; 0 = the vendor's default */
-	int64_t deadline_ms;  /* 0 = infinite */
-	int64_t lifespan_ms;  /* 0 = infinite */
+	int64_t deadline_ms; /* 0 = infinite */
+	int64_t lifespan_ms; /* 0 = infinite */
 };
 
 /* Fills *options from the command line. Prints to stderr and exits with 2 when it is wrong, or to

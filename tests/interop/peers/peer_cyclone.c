@@ -11,11 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dds/dds.h"
+#include <dds/dds.h>
+
 #include "shape.h"
 
 #define WRITERS_MAX 64
-#define TAKE_MAX 64
+#define TAKE_MAX    64
 
 struct peer {
 	const struct peer_options *options;
@@ -57,17 +58,18 @@ static void create_domain(const struct peer_options *o)
 	if (o->lease_s > 0)
 		used += (size_t)snprintf(extra, sizeof(extra),
 					 "<LeaseDuration>%.3fs</LeaseDuration>", o->lease_s);
-	snprintf(xml, sizeof(xml),
-		 "<Domain Id=\"any\"><General><Interfaces><NetworkInterface %s=\"%s\" multicast=\"%s\"/>"
-		 "</Interfaces><AllowMulticast>%s</AllowMulticast></General><Discovery>%s"
-		 "<ParticipantIndex>auto</ParticipantIndex>"
-		 "<MaxAutoParticipantIndex>100</MaxAutoParticipantIndex><Peers>%s</Peers></Discovery>"
-		 /* %.0d prints nothing for 0. */
-		 "<Internal>%s%.0d%s</Internal></Domain>",
-		 is_address(o->interface) ? "address" : "name", o->interface,
-		 o->multicast ? "true" : "false", o->multicast ? "true" : "false", extra, peers,
-		 o->heartbeat_ms ? "<HeartbeatInterval>" : "", o->heartbeat_ms,
-		 o->heartbeat_ms ? "ms</HeartbeatInterval>" : "");
+	snprintf(
+		xml, sizeof(xml),
+		"<Domain Id=\"any\"><General><Interfaces><NetworkInterface %s=\"%s\" multicast=\"%s\"/>"
+		"</Interfaces><AllowMulticast>%s</AllowMulticast></General><Discovery>%s"
+		"<ParticipantIndex>auto</ParticipantIndex>"
+		"<MaxAutoParticipantIndex>100</MaxAutoParticipantIndex><Peers>%s</Peers></Discovery>"
+		/* %.0d prints nothing for 0. */
+		"<Internal>%s%.0d%s</Internal></Domain>",
+		is_address(o->interface) ? "address" : "name", o->interface,
+		o->multicast ? "true" : "false", o->multicast ? "true" : "false", extra, peers,
+		o->heartbeat_ms ? "<HeartbeatInterval>" : "", o->heartbeat_ms,
+		o->heartbeat_ms ? "ms</HeartbeatInterval>" : "");
 	must(dds_create_domain((dds_domainid_t)o->domain, xml), "domain");
 }
 
@@ -76,10 +78,11 @@ static dds_qos_t *make_qos(const struct peer_options *o)
 	dds_qos_t *qos = dds_create_qos();
 	dds_history_kind_t history = o->keep_all ? DDS_HISTORY_KEEP_ALL : DDS_HISTORY_KEEP_LAST;
 
-	dds_qset_reliability(qos, o->reliable ? DDS_RELIABILITY_RELIABLE : DDS_RELIABILITY_BEST_EFFORT,
+	dds_qset_reliability(qos,
+			     o->reliable ? DDS_RELIABILITY_RELIABLE : DDS_RELIABILITY_BEST_EFFORT,
 			     DDS_SECS(10));
-	dds_qset_durability(qos, o->transient_local ? DDS_DURABILITY_TRANSIENT_LOCAL :
-						      DDS_DURABILITY_VOLATILE);
+	dds_qset_durability(qos, o->transient_local ? DDS_DURABILITY_TRANSIENT_LOCAL
+						    : DDS_DURABILITY_VOLATILE);
 	dds_qset_history(qos, history, o->depth);
 	/* The depth a late joiner gets is the durability service's, by default 1. */
 	dds_qset_durability_service(qos, 0, history, o->depth, DDS_LENGTH_UNLIMITED,
@@ -103,9 +106,10 @@ static void open_peer(struct peer *p)
 	dds_entity_t group;
 
 	create_domain(o);
-	p->participant = must(dds_create_participant((dds_domainid_t)o->domain, NULL, NULL),
-			      "participant");
-	p->topic = must(dds_create_topic(p->participant, &ShapeType_desc, o->topic, NULL, NULL), "topic");
+	p->participant =
+		must(dds_create_participant((dds_domainid_t)o->domain, NULL, NULL), "participant");
+	p->topic = must(dds_create_topic(p->participant, &ShapeType_desc, o->topic, NULL, NULL),
+			"topic");
 	if (o->partition_count) {
 		const char *names[PEER_LIST_MAX];
 
@@ -214,10 +218,14 @@ static void take_all(struct peer *p)
 		for (int i = 0; i < n; i++) {
 			struct peer_sample sample = {
 				.writer = writer_guid(p, infos[i].publication_handle),
-				.color = shapes[i].color, .x = shapes[i].x, .y = shapes[i].y,
-				.shapesize = shapes[i].shapesize, .valid = infos[i].valid_data,
+				.color = shapes[i].color,
+				.x = shapes[i].x,
+				.y = shapes[i].y,
+				.shapesize = shapes[i].shapesize,
+				.valid = infos[i].valid_data,
 				/* A sample's own state is alive; the instance state is the newest. */
-				.state = infos[i].valid_data ? "alive" : state_name(infos[i].instance_state),
+				.state = infos[i].valid_data ? "alive"
+							     : state_name(infos[i].instance_state),
 				.source_ns = infos[i].source_timestamp,
 			};
 

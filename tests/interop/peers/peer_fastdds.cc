@@ -86,10 +86,11 @@ std::string address_of(const char *interface)
 	if (getifaddrs(&all) != 0)
 		return found;
 	for (ifaddrs *i = all; i; i = i->ifa_next) {
-		if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || strcmp(i->ifa_name, interface))
+		if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET ||
+		    strcmp(i->ifa_name, interface))
 			continue;
-		found = inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in *>(i->ifa_addr)->sin_addr, text,
-				  sizeof(text));
+		found = inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in *>(i->ifa_addr)->sin_addr,
+				  text, sizeof(text));
 		break;
 	}
 	freeifaddrs(all);
@@ -115,7 +116,8 @@ void use_unicast(const Peer &p, DomainParticipantQos &qos)
 			Locator_t peer;
 
 			IPLocator::setIPv4(peer, std::string(p.options.peers[i]));
-			peer.port = 7400 + 250 * static_cast<uint32_t>(p.options.domain) + 10 + 2 * index;
+			peer.port = 7400 + 250 * static_cast<uint32_t>(p.options.domain) + 10 +
+				    2 * index;
 			builtin.initialPeersList.push_back(peer);
 		}
 	}
@@ -146,7 +148,8 @@ void create_participant(Peer &p)
 /* The policies writers and readers spell alike. */
 template <typename Qos> void set_common(const peer_options &o, Qos &qos)
 {
-	qos.reliability().kind = o.reliable ? RELIABLE_RELIABILITY_QOS : BEST_EFFORT_RELIABILITY_QOS;
+	qos.reliability().kind =
+		o.reliable ? RELIABLE_RELIABILITY_QOS : BEST_EFFORT_RELIABILITY_QOS;
 	qos.reliability().max_blocking_time = seconds(10);
 	qos.durability().kind =
 		o.transient_local ? TRANSIENT_LOCAL_DURABILITY_QOS : VOLATILE_DURABILITY_QOS;
@@ -169,7 +172,8 @@ void open_writer(Peer &p)
 	const peer_options &o = p.options;
 	PublisherQos publisher_qos;
 	DataWriterQos qos;
-	StatusMask mask = StatusMask::publication_matched() << StatusMask::offered_incompatible_qos();
+	StatusMask mask = StatusMask::publication_matched()
+			  << StatusMask::offered_incompatible_qos();
 
 	for (int i = 0; i < o.partition_count; i++)
 		publisher_qos.partition().push_back(o.partitions[i]);
@@ -193,7 +197,8 @@ TopicDescription *reader_topic(Peer &p)
 	p.filtered = p.participant->create_contentfilteredtopic(
 		std::string(p.options.topic) + "_filtered", p.topic, p.options.filter, params);
 	if (!p.filtered) {
-		fprintf(stderr, "peer-fastdds: Fast DDS refuses the filter '%s'\n", p.options.filter);
+		fprintf(stderr, "peer-fastdds: Fast DDS refuses the filter '%s'\n",
+			p.options.filter);
 		exit(2);
 	}
 	return p.filtered;
@@ -203,8 +208,9 @@ void open_reader(Peer &p)
 {
 	SubscriberQos subscriber_qos;
 	DataReaderQos qos;
-	StatusMask mask = StatusMask::subscription_matched() << StatusMask::requested_incompatible_qos()
-							    << StatusMask::data_available();
+	StatusMask mask = StatusMask::subscription_matched()
+			  << StatusMask::requested_incompatible_qos()
+			  << StatusMask::data_available();
 
 	for (int i = 0; i < p.options.partition_count; i++)
 		subscriber_qos.partition().push_back(p.options.partitions[i]);
@@ -308,13 +314,14 @@ void report(Peer &p, const Shape &shape, const SampleInfo &info)
 	if (info.valid_data)
 		p.colors[info.instance_handle] = shape.color;
 	sample.writer = info.publication_handle.isDefined() ? guid : nullptr;
-	sample.color = info.valid_data ? shape.color.c_str() : p.colors[info.instance_handle].c_str();
+	sample.color =
+		info.valid_data ? shape.color.c_str() : p.colors[info.instance_handle].c_str();
 	sample.x = shape.x, sample.y = shape.y, sample.shapesize = shape.shapesize;
 	sample.valid = info.valid_data;
 	/* A sample's own state is alive; the instance state is the newest. */
-	sample.state = info.valid_data || !(disposed || orphaned) ? "alive" :
-		       disposed					  ? "disposed" :
-								    "no_writers";
+	sample.state = info.valid_data || !(disposed || orphaned) ? "alive"
+		       : disposed                                 ? "disposed"
+								  : "no_writers";
 	sample.source_ns = info.source_timestamp.to_ns();
 	peer_print_sample(&sample);
 	(info.valid_data ? p.samples : p.not_alive)++;
@@ -331,7 +338,8 @@ void take_all(Peer &p)
 
 bool satisfied(const Peer &p)
 {
-	return p.options.count && p.samples >= p.options.count && p.not_alive >= p.options.not_alive;
+	return p.options.count && p.samples >= p.options.count &&
+	       p.not_alive >= p.options.not_alive;
 }
 
 int subscribe(Peer &p)
@@ -342,7 +350,8 @@ int subscribe(Peer &p)
 		poll_status(p);
 		take_all(p);
 		if (satisfied(p) && !linger_until)
-			linger_until = peer_mono_ns() + static_cast<int64_t>(p.options.linger_s * 1e9);
+			linger_until =
+				peer_mono_ns() + static_cast<int64_t>(p.options.linger_s * 1e9);
 		if (linger_until && peer_mono_ns() >= linger_until)
 			break;
 		if (!linger_until && timed_out(p))
@@ -395,7 +404,8 @@ void end_instances(Peer &p)
 	}
 	if (p.options.unregister) {
 		shape.color = p.options.unregister;
-		must_succeed(p.writer->unregister_instance(&shape, InstanceHandle_t()), "unregister");
+		must_succeed(p.writer->unregister_instance(&shape, InstanceHandle_t()),
+			     "unregister");
 	}
 }
 

@@ -83,10 +83,9 @@ bool ShapeTypeSupport::getKey(void *data, InstanceHandle_t *handle, bool)
 {
 	const std::string &color = static_cast<Shape *>(data)->color;
 	uint32_t length = static_cast<uint32_t>(color.size()) + 1;
-	unsigned char key[4 + color_bound + 1] = {static_cast<unsigned char>(length >> 24),
-						  static_cast<unsigned char>(length >> 16),
-						  static_cast<unsigned char>(length >> 8),
-						  static_cast<unsigned char>(length)};
+	unsigned char key[4 + color_bound + 1] = {
+		static_cast<unsigned char>(length >> 24), static_cast<unsigned char>(length >> 16),
+		static_cast<unsigned char>(length >> 8), static_cast<unsigned char>(length)};
 	MD5 md5;
 
 	if (length > color_bound + 1)

@@ -18,10 +18,11 @@ struct Shape {
 
 class ShapeTypeSupport : public eprosima::fastdds::dds::TopicDataType
 {
-public:
+      public:
 	ShapeTypeSupport();
 	bool serialize(void *data, eprosima::fastrtps::rtps::SerializedPayload_t *payload) override;
-	bool deserialize(eprosima::fastrtps::rtps::SerializedPayload_t *payload, void *data) override;
+	bool deserialize(eprosima::fastrtps::rtps::SerializedPayload_t *payload,
+			 void *data) override;
 	std::function<uint32_t()> getSerializedSizeProvider(void *data) override;
 	void *createData() override;
 	void deleteData(void *data) override;
