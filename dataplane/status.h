@@ -72,6 +72,7 @@ struct apus_dp_peer {
 	int64_t lifespan_ns; /* it offers */
 	int32_t strength;    /* ownership strength it offers; may change */
 	bool used;
+	bool swept; /* its lapse has been carried to the instances; for admit.c */
 };
 
 /**

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Admission: the steps of admit.h, in their order. Everything before store_sample() only tests. */
+#include "dataplane/admit.h"
+
+#include <string.h>
+
+/* ---- set-up --------------------------------------------------------------------------------- */
+
+static size_t history_part(const struct apus_dp_inbox_options *o)
+{
+	return (apus_dp_history_bytes(&o->history) + 15) & ~(size_t)15;
+}
+
+size_t apus_dp_inbox_bytes(const struct apus_dp_inbox_options *options)
+{
+	size_t history = history_part(options);
+
+	if (history == 0 || !options->hold)
+		return 0;
+	return history + options->history.instances.match_count_max * sizeof(struct apus_dp_peer);
+}
+
+int apus_dp_inbox_init(struct apus_dp_inbox *inbox, const struct apus_dp_inbox_options *options,
+		       void *memory)
+{
+	if (apus_dp_inbox_bytes(options) == 0)
+		return APUS_EINVAL;
+	memset(inbox, 0, sizeof(*inbox));
+	inbox->options = *options;
+	apus_dp_history_init(&inbox->history, &options->history, memory);
+	apus_dp_peers_init(&inbox->peers,
+			   (struct apus_dp_peer *)((uint8_t *)memory + history_part(options)),
+			   options->history.instances.match_count_max);
+	return 0;
+}
+
+void apus_dp_inbox_fini(struct apus_dp_inbox *inbox)
+{
+	apus_dp_history_fini(&inbox->history);
+}
+
+/* ---- the tests ------------------------------------------------------------------------------ */
+
+enum apus_dp_rate apus_dp_rate_test(const struct apus_dp_instance *instance, int64_t separation_ns,
+				    bool has_data, struct apus_mono received)
+{
+	if (!has_data || separation_ns <= 0 || received.ns == 0)
+		return APUS_DP_RATE_UNTRACKED;
+	if (!instance || instance->last_accepted.ns == 0)
+		return APUS_DP_RATE_TOKEN;
+	/* Out of order gives a negative distance and is rejected as well. */
+	if (received.ns < instance->last_accepted.ns ||
+	    received.ns - instance->last_accepted.ns < separation_ns)
+		return APUS_DP_RATE_REJECTED;
+	return APUS_DP_RATE_TOKEN;
+}
+
+static bool owner_holds(struct apus_dp_peers *peers, const struct apus_dp_instance *instance,
+			int64_t deadline_ns, struct apus_mono now)
+{
+	struct apus_dp_peer *owner;
+
+	if (instance->owner >= peers->capacity || !peers->peers[instance->owner].used)
+		return false;
+	owner = &peers->peers[instance->owner];
+	apus_dp_lease_expire(&owner->lease, now);
+	if (!owner->lease.alive)
+		return false;
+	return apus_dp_deadline_missed(&instance->deadline, deadline_ns, now) ==
+	       instance->deadline.folded;
+}
+
+bool apus_dp_ownership_test(struct apus_dp_peers *peers, struct apus_dp_instance *instance,
+			    uint32_t slot, int64_t deadline_ns, struct apus_mono now)
+{
+	if (instance->owner == slot)
+		return true;
+	if (owner_holds(peers, instance, deadline_ns, now) &&
+	    !apus_dp_peer_stronger(&peers->peers[slot], &peers->peers[instance->owner]))
+		return false;
+	instance->owner = slot;
+	return true;
+}
+
+/** Age of a sample when it arrives: source time against wall clock, never negative. From here on only
+ *  monotonic time is added. */
+static int64_t age_on_arrival(const struct apus_dp_arrival *a)
+{
+	int64_t age;
+
+	if (a->source_time.ns == APUS_WALL_NONE.ns || a->wall_now.ns <= a->source_time.ns)
+		return 0;
+	return __builtin_sub_overflow(a->wall_now.ns, a->source_time.ns, &age) ? INT64_MAX : age;
+}
+
+/** When the sample expires; false if it has already. The shorter of both lifespans counts. */
+static bool still_wanted(const struct apus_dp_inbox *inbox, const struct apus_dp_arrival *a,
+			 struct apus_mono now, struct apus_mono *expires_out)
+{
+	int64_t lifespan_ns = inbox->peers.peers[a->match_slot].lifespan_ns;
+	int64_t age;
+
+	if (inbox->options.lifespan_ns < lifespan_ns)
+		lifespan_ns = inbox->options.lifespan_ns;
+	expires_out->ns = INT64_MAX;
+	if (lifespan_ns == APUS_INFINITE_NS)
+		return true;
+	age = age_on_arrival(a);
+	if (age >= lifespan_ns)
+		return false;
+	*expires_out = apus_mono_add(now, lifespan_ns - age);
+	return true;
+}
+
+/* ---- commit --------------------------------------------------------------------------------- */
+
+static void assert_peer(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now)
+{
+	apus_dp_lease_assert(&inbox->peers.peers[slot].lease, now);
+	inbox->peers.peers[slot].swept = false;
+}
+
+static apus_instance shown_handle(const struct apus_dp_inbox *inbox,
+				  const struct apus_dp_instance *instance)
+{
+	return inbox->options.history.instances.key_bytes_max ? instance->handle
+							      : APUS_INSTANCE_NONE;
+}
+
+static enum apus_dp_admit_result finish(struct apus_dp_inbox *inbox, struct apus_dp_admission *out,
+					enum apus_dp_admit_result result)
+{
+	inbox->counters.results[result]++;
+	out->result = result;
+	return result;
+}
+
+static enum apus_dp_admit_result refuse(struct apus_dp_inbox *inbox,
+					const struct apus_dp_arrival *a,
+					enum apus_dp_refusal refusal, struct apus_dp_admission *out)
+{
+	if (!a->refused_before) {
+		inbox->counters.refusals[refusal]++;
+		inbox->counters.rejected++;
+	}
+	/* A reliable writer offers it again; the window counts it as lost if it finally goes. */
+	if (!a->reliable)
+		inbox->counters.lost++;
+	out->refusal = refusal;
+	return finish(inbox, out, APUS_DP_REFUSED);
+}
+
+static struct apus_dp_record make_record(const struct apus_dp_inbox *inbox,
+					 const struct apus_dp_arrival *a, struct apus_mono now)
+{
+	return (struct apus_dp_record){
+		.writer = inbox->peers.peers[a->match_slot].guid,
+		.seq = a->seq,
+		.source_time = a->source_time,
+		.reception_time = now,
+		.expires_at = {INT64_MAX},
+		.filter_generation = inbox->filter_generation,
+		.slot_ref = APUS_DP_NONE,
+		.match_slot = a->match_slot,
+	};
+}
+
+/** All tests passed and the payload is held: nothing here can fail. */
+static enum apus_dp_admit_result store_sample(struct apus_dp_inbox *inbox,
+					      const struct apus_dp_arrival *a,
+					      struct apus_dp_instance *instance,
+					      struct apus_dp_record *record, bool redeem,
+					      struct apus_dp_admission *out)
+{
+	struct apus_dp_history *h = &inbox->history;
+	struct apus_mono now = record->reception_time;
+	uint64_t lost_before = h->counters.displaced_lost;
+	bool displaced;
+
+	out->entry_idx = apus_dp_history_store(h, instance, record, &displaced);
+	out->instance = shown_handle(inbox, instance);
+	out->available = true;
+	if (redeem)
+		instance->last_accepted = now;
+	if (inbox->options.history.deadline_ns > 0 &&
+	    inbox->options.history.deadline_ns != APUS_INFINITE_NS)
+		apus_dp_deadline_activity(&instance->deadline, inbox->options.history.deadline_ns,
+					  now);
+	assert_peer(inbox, a->match_slot, now);
+	inbox->counters.available++;
+	inbox->counters.lost += h->counters.displaced_lost - lost_before;
+	if (a->change & APUS_DP_DISPOSE)
+		apus_dp_history_dispose(h, instance, record, false);
+	if (a->change & APUS_DP_UNREGISTER)
+		apus_dp_history_unregister(h, instance, record);
+	return finish(inbox, out, displaced ? APUS_DP_DISPLACED : APUS_DP_STORED);
+}
+
+/* ---- the order ------------------------------------------------------------------------------ */
+
+static struct apus_dp_instance *find_instance(const struct apus_dp_inbox *inbox,
+					      const struct apus_dp_arrival *a)
+{
+	const struct apus_dp_instances *t = &inbox->history.instances;
+
+	if (a->key || t->options.key_bytes_max == 0)
+		return apus_dp_instances_find(t, a->key,
+					      t->options.key_bytes_max ? a->key_bytes : 0);
+	return a->key_hash ? apus_dp_instances_find_hash(t, a->key_hash) : NULL;
+}
+
+/** Dispose and unregister without data: no filter, rate, lifespan or limit applies; only an owner (or
+ *  whoever becomes it) disposes, anybody ends his own registration. */
+static enum apus_dp_admit_result admit_notice(struct apus_dp_inbox *inbox,
+					      const struct apus_dp_arrival *a, struct apus_mono now,
+					      struct apus_dp_admission *out)
+{
+	struct apus_dp_instance *instance = find_instance(inbox, a);
+	struct apus_dp_record record;
+	bool disposes = a->change & APUS_DP_DISPOSE, owner = true;
+
+	if (!instance || !instance->ever_stored)
+		return finish(inbox, out, APUS_DP_IGNORED);
+	record = make_record(inbox, a, now);
+	out->instance = shown_handle(inbox, instance);
+	if (disposes && inbox->options.exclusive)
+		owner = apus_dp_ownership_test(&inbox->peers, instance, a->match_slot,
+					       inbox->options.history.deadline_ns, now);
+	if (disposes && owner)
+		out->available |= apus_dp_history_dispose(&inbox->history, instance, &record, true);
+	if (a->change & APUS_DP_UNREGISTER)
+		out->available |= apus_dp_history_unregister(&inbox->history, instance, &record);
+	if (!owner)
+		return finish(inbox, out, APUS_DP_REJECTED_OWNERSHIP);
+	assert_peer(inbox, a->match_slot, now);
+	return finish(inbox, out, APUS_DP_NOTICE);
+}
+
+static bool is_sound(const struct apus_dp_inbox *inbox, const struct apus_dp_arrival *a)
+{
+	uint32_t key_bytes_max = inbox->options.history.instances.key_bytes_max;
+
+	if (a->match_slot >= inbox->peers.capacity || !inbox->peers.peers[a->match_slot].used)
+		return false;
+	if (a->has_data && key_bytes_max > 0 && !a->key)
+		return false;
+	return !a->key || a->key_bytes <= key_bytes_max || key_bytes_max == 0;
+}
+
+static enum apus_dp_admit_result admit_data(struct apus_dp_inbox *inbox,
+					    const struct apus_dp_arrival *a, struct apus_mono now,
+					    struct apus_dp_admission *out)
+{
+	struct apus_dp_instances *t = &inbox->history.instances;
+	size_t key_bytes = t->options.key_bytes_max ? a->key_bytes : 0;
+	struct apus_dp_instance *instance = find_instance(inbox, a);
+	struct apus_dp_record record = make_record(inbox, a, now);
+	enum apus_dp_refusal refusal;
+	enum apus_dp_rate rate;
+
+	if (inbox->options.exclusive) {
+		if (!instance)
+			instance = apus_dp_instances_insert(t, a->key, key_bytes);
+		if (!instance)
+			return refuse(inbox, a, APUS_DP_REFUSED_INSTANCES, out);
+		if (!apus_dp_ownership_test(&inbox->peers, instance, a->match_slot,
+					    inbox->options.history.deadline_ns, now))
+			return finish(inbox, out, APUS_DP_REJECTED_OWNERSHIP);
+	}
+	rate = apus_dp_rate_test(instance, inbox->options.separation_ns, true, now);
+	if (rate == APUS_DP_RATE_REJECTED)
+		return finish(inbox, out, APUS_DP_REJECTED_RATE);
+	if (!still_wanted(inbox, a, now, &record.expires_at))
+		return finish(inbox, out, APUS_DP_EXPIRED);
+	refusal = apus_dp_history_room(&inbox->history, instance, key_bytes);
+	if (refusal != APUS_DP_REFUSED_NOT)
+		return refuse(inbox, a, refusal, out);
+	record.slot_ref = inbox->options.hold(inbox->options.hold_context, a);
+	if (record.slot_ref == APUS_DP_NONE)
+		return refuse(inbox, a, APUS_DP_REFUSED_SLOTS, out);
+	if (!instance)
+		instance = apus_dp_instances_insert(t, a->key, key_bytes);
+	return store_sample(inbox, a, instance, &record, rate == APUS_DP_RATE_TOKEN, out);
+}
+
+enum apus_dp_admit_result apus_dp_admit(struct apus_dp_inbox *inbox,
+					const struct apus_dp_arrival *arrival, struct apus_mono now,
+					struct apus_dp_admission *out)
+{
+	*out = (struct apus_dp_admission){.entry_idx = APUS_DP_NONE};
+	if (!is_sound(inbox, arrival))
+		return finish(inbox, out, APUS_DP_MALFORMED);
+	if (!arrival->has_data)
+		return admit_notice(inbox, arrival, now, out);
+	if (inbox->filter) {
+		enum apus_dp_verdict verdict = inbox->filter(
+			inbox->filter_context, arrival->payload, arrival->payload_bytes);
+
+		if (verdict != APUS_DP_PASS)
+			return finish(inbox, out,
+				      verdict == APUS_DP_REJECT ? APUS_DP_REJECTED_FILTER
+								: APUS_DP_MALFORMED);
+	}
+	return admit_data(inbox, arrival, now, out);
+}
+
+/* ---- changes from outside -------------------------------------------------------------------- */
+
+uint32_t apus_dp_inbox_set_filter(struct apus_dp_inbox *inbox, apus_dp_filter_fn *filter,
+				  const void *filter_context, uint64_t filter_generation,
+				  bool (*keep)(void *context, const struct apus_dp_sample *entry),
+				  void *keep_context)
+{
+	inbox->filter = filter;
+	inbox->filter_context = filter_context;
+	inbox->filter_generation = filter_generation;
+	if (!keep)
+		return 0;
+	return apus_dp_history_prune(&inbox->history, keep, keep_context, filter_generation);
+}
+
+int apus_dp_inbox_match(struct apus_dp_inbox *inbox, uint32_t slot, const struct apus_guid *guid,
+			int32_t strength, int64_t lease_ns, int64_t lifespan_ns,
+			struct apus_mono now)
+{
+	return apus_dp_peers_set(&inbox->peers, slot, guid, strength, lease_ns, lifespan_ns, now);
+}
+
+static uint32_t writer_gone(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now)
+{
+	struct apus_dp_arrival a = {.match_slot = slot, .source_time = APUS_WALL_NONE};
+	struct apus_dp_record record = make_record(inbox, &a, now);
+
+	return apus_dp_history_writer_gone(&inbox->history, &record);
+}
+
+uint32_t apus_dp_inbox_unmatch(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now)
+{
+	uint32_t changed;
+
+	if (slot >= inbox->peers.capacity || !inbox->peers.peers[slot].used)
+		return 0;
+	changed = writer_gone(inbox, slot, now);
+	apus_dp_peers_remove(&inbox->peers, slot, now);
+	return changed;
+}
+
+uint32_t apus_dp_inbox_expire_leases(struct apus_dp_inbox *inbox, struct apus_mono now)
+{
+	uint32_t changed = 0;
+
+	for (uint32_t slot = 0; slot < inbox->peers.capacity; slot++) {
+		struct apus_dp_peer *peer = &inbox->peers.peers[slot];
+
+		if (!peer->used)
+			continue;
+		apus_dp_lease_expire(&peer->lease, now);
+		if (peer->lease.alive || peer->swept)
+			continue;
+		peer->swept = true;
+		changed += writer_gone(inbox, slot, now);
+	}
+	return changed;
+}
+
+void apus_dp_inbox_assert(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now)
+{
+	if (slot < inbox->peers.capacity && inbox->peers.peers[slot].used)
+		assert_peer(inbox, slot, now);
+}
