@@ -53,6 +53,7 @@ struct apus_ctl_graph_config {
 	uint32_t matches;      /**< without those of built-in endpoints */
 	uint32_t matches_per_endpoint; /**< where qos.max_matches is 0 */
 	bool strict_types;     /**< an absent type hash never matches */
+	uint64_t hash_seed;    /**< random: keeps strangers from choosing colliding keys; no other effect */
 	struct apus_ctl_locator_policy locators;
 };
 
@@ -65,7 +66,7 @@ struct apus_ctl_participant {
 	uint32_t endpoint_count; /**< built-in ones not counted */
 	struct apus_dp_addr metatraffic; /**< where its discovery traffic goes; family 0 = nowhere */
 	uint32_t next, prev;     /**< order of admission; free list */
-	uint32_t first_endpoint; /**< its endpoints, linked by of_participant */
+	uint32_t first_endpoint; /**< its endpoints, newest first, linked by of_participant */
 	uint32_t hash_next;
 };
 
@@ -111,12 +112,12 @@ struct apus_ctl_endpoint {
 	bool starved;   /**< a match was refused for want of room; looked at again when one ends */
 
 	/* Links. */
-	uint32_t next, prev;             /**< order of admission; free list */
+	uint32_t next, prev;             /**< order of admission, local and remote apart; free list */
 	uint32_t of_participant_next, of_participant_prev;
 	uint32_t group;                  /**< topic and type */
 	uint32_t group_next, group_prev; /**< same topic, type, kind and side */
 	uint32_t hash_next;
-	uint32_t dirty_next;
+	uint32_t dirty_next, dirty_prev;
 };
 
 /** A matched pair; at least one side is local. Read-only outside graph.c. */
@@ -165,6 +166,9 @@ void apus_ctl_graph_destroy(struct apus_ctl_graph *graph);
 int apus_ctl_graph_add_participant(struct apus_ctl_graph *graph,
 				   const struct apus_wire_participant_record *record,
 				   bool same_host, struct apus_ctl_participant **participant_out);
+/** Replaces what is known of ourselves (locators changed); the prefix stays. */
+void apus_ctl_graph_set_self(struct apus_ctl_graph *graph,
+			     const struct apus_wire_participant_record *record);
 /** Removes a participant, its endpoints and their matches in one pass. Returns 0 or APUS_ENOENT. */
 int apus_ctl_graph_remove_participant(struct apus_ctl_graph *graph, const struct apus_prefix *prefix);
 
@@ -202,8 +206,8 @@ struct apus_ctl_participant *apus_ctl_graph_participant(const struct apus_ctl_gr
 /** The endpoint in a slot that is in use. */
 struct apus_ctl_endpoint *apus_ctl_graph_endpoint_at(const struct apus_ctl_graph *graph, uint32_t idx);
 
-/** Iterate in order of admission: pass NULL for the first; NULL after the last. Built-in endpoints are
- *  included. Nothing may be added or removed meanwhile. */
+/** Iterate in order of admission, local endpoints first: pass NULL for the first; NULL after the last.
+ *  Built-in endpoints are included. Nothing may be added or removed meanwhile. */
 struct apus_ctl_endpoint *apus_ctl_graph_next_endpoint(const struct apus_ctl_graph *graph,
 						       const struct apus_ctl_endpoint *endpoint);
 struct apus_ctl_participant *

@@ -1,0 +1,653 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables of the graph: creation, participants, look-up, removal, the dirty list.
+ *
+ * All tables are arrays of slots with a free list and links in the slots; a slot number is stable for
+ * the life of what is in it. Hash tables are chained through the slots, so nothing is ever rehashed.
+ */
+#include "control/graph_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* The built-in endpoints: bit in PID_BUILTIN_ENDPOINT_SET, entity id (RTPS 2.5 table 9.4, §9.3.1.5).
+ * The counterpart of row i is row i ^ 1. */
+static const struct {
+	uint32_t bit;
+	uint32_t eid;
+} builtins[BUILTIN_COUNT] = {
+	{APUS_WIRE_BUILTIN_SPDP_WRITER, APUS_CTL_EID_SPDP_WRITER},
+	{APUS_WIRE_BUILTIN_SPDP_READER, APUS_CTL_EID_SPDP_READER},
+	{APUS_WIRE_BUILTIN_PUBLICATIONS_WRITER, APUS_CTL_EID_PUBLICATIONS_WRITER},
+	{APUS_WIRE_BUILTIN_PUBLICATIONS_READER, APUS_CTL_EID_PUBLICATIONS_READER},
+	{APUS_WIRE_BUILTIN_SUBSCRIPTIONS_WRITER, APUS_CTL_EID_SUBSCRIPTIONS_WRITER},
+	{APUS_WIRE_BUILTIN_SUBSCRIPTIONS_READER, APUS_CTL_EID_SUBSCRIPTIONS_READER},
+	{APUS_WIRE_BUILTIN_MESSAGE_WRITER, APUS_CTL_EID_MESSAGE_WRITER},
+	{APUS_WIRE_BUILTIN_MESSAGE_READER, APUS_CTL_EID_MESSAGE_READER},
+};
+
+/* ---- creation ----------------------------------------------------------------------------------- */
+
+static bool buckets_create(struct apus_ctl_buckets *b, uint32_t slots)
+{
+	uint32_t size = 8;
+
+	while (size < slots)
+		size *= 2;
+	b->head = malloc(sizeof(*b->head) * (size_t)size);
+	b->mask = size - 1;
+	if (b->head)
+		memset(b->head, 0xff, sizeof(*b->head) * (size_t)size);
+	return b->head != NULL;
+}
+
+static uint32_t endpoint_slots(const struct apus_ctl_graph_config *c)
+{
+	return c->local_endpoints + c->remote_writers + c->remote_readers +
+	       BUILTIN_COUNT * (c->participants + 1);
+}
+
+static bool allocate(struct apus_ctl_graph *g)
+{
+	uint32_t users = g->config.local_endpoints + g->config.remote_writers +
+			 g->config.remote_readers;
+	uint32_t participants = g->config.participants + 1;
+
+	g->endpoint_capacity = endpoint_slots(&g->config);
+	g->match_capacity = g->config.matches + BUILTIN_COUNT * g->config.participants;
+	g->participants = calloc(participants, sizeof(*g->participants));
+	g->endpoints = calloc(g->endpoint_capacity, sizeof(*g->endpoints));
+	g->groups = calloc(users, sizeof(*g->groups));
+	g->matches = calloc(g->match_capacity, sizeof(*g->matches));
+	g->verdicts = calloc(g->endpoint_capacity, sizeof(*g->verdicts));
+	return buckets_create(&g->participant_buckets, participants) &&
+	       buckets_create(&g->endpoint_buckets, g->endpoint_capacity) &&
+	       buckets_create(&g->group_buckets, users) &&
+	       buckets_create(&g->match_buckets, g->match_capacity) && g->participants &&
+	       g->endpoints && g->groups && g->matches && g->verdicts;
+}
+
+/* Strings every slot into its free list, lowest first. */
+static void chain_free_lists(struct apus_ctl_graph *g)
+{
+	uint32_t groups = g->config.local_endpoints + g->config.remote_writers +
+			  g->config.remote_readers;
+
+	for (uint32_t i = 0; i <= g->config.participants; i++) {
+		g->participants[i].idx = i;
+		g->participants[i].next = i < g->config.participants ? i + 1 : APUS_CTL_NONE;
+	}
+	for (uint32_t i = 0; i < g->endpoint_capacity; i++) {
+		g->endpoints[i].idx = i;
+		g->endpoints[i].next = i + 1 < g->endpoint_capacity ? i + 1 : APUS_CTL_NONE;
+	}
+	for (uint32_t i = 0; i < groups; i++)
+		g->groups[i].hash_next = i + 1 < groups ? i + 1 : APUS_CTL_NONE;
+	for (uint32_t i = 0; i < g->match_capacity; i++) {
+		g->matches[i].idx = i;
+		g->matches[i].hash_next = i + 1 < g->match_capacity ? i + 1 : APUS_CTL_NONE;
+	}
+	g->participant_first = g->participant_last = APUS_CTL_NONE;
+	g->dirty_first = g->dirty_last = APUS_CTL_NONE;
+	memset(g->first, 0xff, sizeof(g->first));
+	memset(g->last, 0xff, sizeof(g->last));
+	memset(g->builtin, 0xff, sizeof(g->builtin));
+}
+
+static struct apus_ctl_participant *
+link_participant(struct apus_ctl_graph *g, const struct apus_wire_participant_record *record);
+static void resolve_participant(struct apus_ctl_graph *g, struct apus_ctl_participant *p);
+
+int apus_ctl_graph_create(const struct apus_ctl_graph_config *config,
+			  const struct apus_wire_participant_record *self,
+			  struct apus_ctl_graph **graph_out)
+{
+	uint64_t slots = (uint64_t)config->local_endpoints + config->remote_writers +
+			 config->remote_readers + 8 * ((uint64_t)config->participants + 1);
+	struct apus_ctl_graph *g;
+	struct apus_ctl_participant *p;
+
+	if (!config->participants || !config->local_endpoints || !config->remote_writers ||
+	    !config->remote_readers || !config->matches || !config->matches_per_endpoint ||
+	    slots > INT32_MAX || config->matches > INT32_MAX - 8 * (uint64_t)config->participants ||
+	    !apus_prefix_equal(&config->prefix, &self->prefix))
+		return APUS_EINVAL;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return APUS_ENOMEM;
+	g->config = *config;
+	if (!allocate(g)) {
+		apus_ctl_graph_destroy(g);
+		return APUS_ENOMEM;
+	}
+	chain_free_lists(g);
+	p = link_participant(g, self);
+	p->local = p->same_host = true;
+	resolve_participant(g, p);
+	*graph_out = g;
+	return 0;
+}
+
+void apus_ctl_graph_destroy(struct apus_ctl_graph *g)
+{
+	if (!g)
+		return;
+	for (uint32_t i = 0; g->endpoints && i < g->endpoint_capacity; i++)
+		free(g->endpoints[i].record);
+	free(g->participants);
+	free(g->endpoints);
+	free(g->groups);
+	free(g->matches);
+	free(g->verdicts);
+	free(g->participant_buckets.head);
+	free(g->endpoint_buckets.head);
+	free(g->group_buckets.head);
+	free(g->match_buckets.head);
+	free(g);
+}
+
+/* ---- look-up ------------------------------------------------------------------------------------ */
+
+static uint32_t *bucket(const struct apus_ctl_buckets *b, uint64_t hash)
+{
+	return &b->head[hash & b->mask];
+}
+
+static uint64_t hash_bytes(const struct apus_ctl_graph *g, const void *bytes, size_t count)
+{
+	return XXH3_64bits_withSeed(bytes, count, g->config.hash_seed);
+}
+
+struct apus_ctl_endpoint *apus_ctl_graph_endpoint(const struct apus_ctl_graph *g,
+						  const struct apus_guid *guid)
+{
+	uint32_t idx = *bucket(&g->endpoint_buckets, hash_bytes(g, guid, sizeof(*guid)));
+
+	while (idx != APUS_CTL_NONE && !apus_guid_equal(&g->endpoints[idx].guid, guid))
+		idx = g->endpoints[idx].hash_next;
+	return idx == APUS_CTL_NONE ? NULL : endpoint_at(g, idx);
+}
+
+struct apus_ctl_participant *apus_ctl_graph_participant(const struct apus_ctl_graph *g,
+							const struct apus_prefix *prefix)
+{
+	uint32_t idx = *bucket(&g->participant_buckets, hash_bytes(g, prefix, sizeof(*prefix)));
+
+	while (idx != APUS_CTL_NONE &&
+	       !apus_prefix_equal(&g->participants[idx].record.prefix, prefix))
+		idx = g->participants[idx].hash_next;
+	return idx == APUS_CTL_NONE ? NULL : &g->participants[idx];
+}
+
+static bool same_text(const struct apus_wire_endpoint_record *a, struct apus_wire_text in_a,
+		      const struct apus_wire_endpoint_record *b, struct apus_wire_text in_b)
+{
+	return in_a.bytes == in_b.bytes &&
+	       memcmp(apus_wire_record_text(a, in_a), apus_wire_record_text(b, in_b), in_a.bytes) == 0;
+}
+
+/* Any member of a group: they all name the same topic and type. */
+static const struct apus_wire_endpoint_record *member(const struct apus_ctl_graph *g,
+						      const struct apus_ctl_group *group)
+{
+	for (int writer = 0; writer < 2; writer++)
+		for (int local = 0; local < 2; local++)
+			if (group->first[writer][local] != APUS_CTL_NONE)
+				return g->endpoints[group->first[writer][local]].record;
+	return NULL;
+}
+
+uint32_t apus_ctl_graph_group(const struct apus_ctl_graph *g,
+			      const struct apus_wire_endpoint_record *record, uint64_t *hash_out)
+{
+	uint64_t hash = hash_bytes(g, apus_wire_record_text(record, record->topic),
+				   record->topic.bytes);
+	uint32_t idx = *bucket(&g->group_buckets, hash);
+
+	*hash_out = hash;
+	for (; idx != APUS_CTL_NONE; idx = g->groups[idx].hash_next) {
+		const struct apus_wire_endpoint_record *m = member(g, &g->groups[idx]);
+
+		if (g->groups[idx].topic_hash == hash &&
+		    same_text(m, m->topic, record, record->topic) &&
+		    same_text(m, m->type, record, record->type))
+			break;
+	}
+	return idx;
+}
+
+/* Counts one more endpoint of other type for each local member of a group. */
+static void tell_inconsistent(struct apus_ctl_graph *g, const struct apus_ctl_group *group)
+{
+	for (int writer = 0; writer < 2; writer++) {
+		uint32_t idx = group->first[writer][true];
+
+		for (; idx != APUS_CTL_NONE; idx = g->endpoints[idx].group_next) {
+			g->endpoints[idx].inconsistent_topics++;
+			apus_ctl_graph_mark_dirty(g, endpoint_at(g, idx), APUS_CTL_DIRTY_STATUS);
+		}
+	}
+}
+
+uint32_t apus_ctl_graph_inconsistent(struct apus_ctl_graph *g,
+				     const struct apus_wire_endpoint_record *record, bool is_local)
+{
+	uint64_t hash;
+	uint32_t own = apus_ctl_graph_group(g, record, &hash), count = 0;
+	uint32_t idx = *bucket(&g->group_buckets, hash);
+
+	for (; idx != APUS_CTL_NONE; idx = g->groups[idx].hash_next) {
+		struct apus_ctl_group *group = &g->groups[idx];
+		const struct apus_wire_endpoint_record *m = member(g, group);
+
+		if (idx == own || group->topic_hash != hash ||
+		    !same_text(m, m->topic, record, record->topic))
+			continue;
+		count += group->count[0][false] + group->count[1][false];
+		if (!is_local)
+			tell_inconsistent(g, group);
+	}
+	return is_local ? count : 0;
+}
+
+struct apus_ctl_endpoint *apus_ctl_graph_endpoint_at(const struct apus_ctl_graph *g, uint32_t idx)
+{
+	return endpoint_at(g, idx);
+}
+
+struct apus_ctl_endpoint *apus_ctl_graph_next_endpoint(const struct apus_ctl_graph *g,
+						       const struct apus_ctl_endpoint *endpoint)
+{
+	uint32_t idx = endpoint ? endpoint->next : g->first[true];
+
+	if (idx == APUS_CTL_NONE && (!endpoint || endpoint->is_local))
+		idx = g->first[false];
+	return idx == APUS_CTL_NONE ? NULL : endpoint_at(g, idx);
+}
+
+struct apus_ctl_participant *
+apus_ctl_graph_next_participant(const struct apus_ctl_graph *g,
+				const struct apus_ctl_participant *participant)
+{
+	uint32_t idx = participant ? participant->next : g->participant_first;
+
+	return idx == APUS_CTL_NONE ? NULL : &g->participants[idx];
+}
+
+/* ---- linking and unlinking ---------------------------------------------------------------------- */
+
+bool apus_ctl_graph_resolve(const struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
+{
+	const struct apus_ctl_participant *p = e->participant;
+	const struct apus_ctl_locator_policy *policy = &g->config.locators;
+	struct apus_dp_addr unicast, multicast = {0};
+
+	if (e->is_builtin) {
+		unicast = p->metatraffic;
+	} else {
+		apus_ctl_locators_unicast(policy, p->same_host, &e->record->unicast,
+					  &p->record.default_unicast, &unicast);
+		if (!e->is_writer)
+			apus_ctl_locators_multicast(policy, &e->record->multicast,
+						    &p->record.default_multicast, &multicast);
+	}
+	if (apus_dp_addr_equal(&unicast, &e->unicast) &&
+	    apus_dp_addr_equal(&multicast, &e->multicast))
+		return false;
+	e->unicast = unicast;
+	e->multicast = multicast;
+	return true;
+}
+
+struct apus_ctl_endpoint *apus_ctl_graph_link(struct apus_ctl_graph *g, const struct apus_guid *guid,
+					      struct apus_ctl_participant *p, bool is_writer,
+					      bool is_builtin)
+{
+	struct apus_ctl_endpoint *e = endpoint_at(g, g->endpoint_free);
+	uint32_t *head = bucket(&g->endpoint_buckets, hash_bytes(g, guid, sizeof(*guid)));
+	uint32_t idx = e->idx;
+
+	g->endpoint_free = e->next;
+	*e = (struct apus_ctl_endpoint){
+		.guid = *guid, .idx = idx, .is_writer = is_writer, .is_local = p->local,
+		.is_builtin = is_builtin, .participant = p, .first_match = APUS_CTL_NONE,
+		.last_match = APUS_CTL_NONE, .match_limit = UINT32_MAX, .next = APUS_CTL_NONE,
+		.prev = g->last[p->local], .of_participant_next = p->first_endpoint,
+		.of_participant_prev = APUS_CTL_NONE, .group = APUS_CTL_NONE, .hash_next = *head};
+	*head = idx;
+	*(e->prev == APUS_CTL_NONE ? &g->first[p->local] : &g->endpoints[e->prev].next) = idx;
+	g->last[p->local] = idx;
+	if (p->first_endpoint != APUS_CTL_NONE)
+		g->endpoints[p->first_endpoint].of_participant_prev = idx;
+	p->first_endpoint = idx;
+	if (!is_builtin) {
+		p->endpoint_count++;
+		g->user_count[p->local][is_writer]++;
+	}
+	return e;
+}
+
+static uint32_t make_group(struct apus_ctl_graph *g, uint64_t hash)
+{
+	uint32_t idx = g->group_free, *head = bucket(&g->group_buckets, hash);
+	struct apus_ctl_group *group = &g->groups[idx];
+
+	g->group_free = group->hash_next;
+	*group = (struct apus_ctl_group){.topic_hash = hash, .hash_next = *head};
+	memset(group->first, 0xff, sizeof(group->first));
+	memset(group->last, 0xff, sizeof(group->last));
+	*head = idx;
+	return idx;
+}
+
+void apus_ctl_graph_link_group(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
+{
+	bool w = e->is_writer, l = e->is_local;
+	struct apus_ctl_group *group;
+	uint64_t hash;
+
+	e->group = apus_ctl_graph_group(g, e->record, &hash);
+	if (e->group == APUS_CTL_NONE)
+		e->group = make_group(g, hash);
+	group = &g->groups[e->group];
+	e->group_next = APUS_CTL_NONE;
+	e->group_prev = group->last[w][l];
+	*(e->group_prev == APUS_CTL_NONE ? &group->first[w][l]
+					 : &g->endpoints[e->group_prev].group_next) = e->idx;
+	group->last[w][l] = e->idx;
+	group->count[w][l]++;
+}
+
+static void unlink_group(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
+{
+	struct apus_ctl_group *group = &g->groups[e->group];
+	bool w = e->is_writer, l = e->is_local;
+	uint32_t *link;
+
+	*(e->group_prev == APUS_CTL_NONE ? &group->first[w][l]
+					 : &g->endpoints[e->group_prev].group_next) = e->group_next;
+	*(e->group_next == APUS_CTL_NONE ? &group->last[w][l]
+					 : &g->endpoints[e->group_next].group_prev) = e->group_prev;
+	group->count[w][l]--;
+	if (group->count[0][0] + group->count[0][1] + group->count[1][0] + group->count[1][1])
+		return;
+	for (link = bucket(&g->group_buckets, group->topic_hash); *link != e->group;)
+		link = &g->groups[*link].hash_next;
+	*link = group->hash_next;
+	group->hash_next = g->group_free;
+	g->group_free = e->group;
+}
+
+static void unlink_dirty(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
+{
+	if (!e->dirty)
+		return;
+	e->dirty = 0;
+	*(e->dirty_prev == APUS_CTL_NONE ? &g->dirty_first
+					 : &g->endpoints[e->dirty_prev].dirty_next) = e->dirty_next;
+	*(e->dirty_next == APUS_CTL_NONE ? &g->dirty_last
+					 : &g->endpoints[e->dirty_next].dirty_prev) = e->dirty_prev;
+}
+
+static void unlink_orders(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
+{
+	struct apus_ctl_participant *p = e->participant;
+
+	*(e->prev == APUS_CTL_NONE ? &g->first[e->is_local] : &g->endpoints[e->prev].next) = e->next;
+	*(e->next == APUS_CTL_NONE ? &g->last[e->is_local] : &g->endpoints[e->next].prev) = e->prev;
+	*(e->of_participant_prev == APUS_CTL_NONE
+		  ? &p->first_endpoint
+		  : &g->endpoints[e->of_participant_prev].of_participant_next) =
+		e->of_participant_next;
+	if (e->of_participant_next != APUS_CTL_NONE)
+		g->endpoints[e->of_participant_next].of_participant_prev = e->of_participant_prev;
+}
+
+/* Takes an endpoint out of everything; O(1) but for its matches. */
+static void drop_endpoint(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
+{
+	uint32_t *link = bucket(&g->endpoint_buckets, hash_bytes(g, &e->guid, sizeof(e->guid)));
+
+	apus_ctl_graph_unmatch(g, e, NULL);
+	unlink_dirty(g, e);
+	unlink_orders(g, e);
+	while (*link != e->idx)
+		link = &g->endpoints[*link].hash_next;
+	*link = e->hash_next;
+	if (e->group != APUS_CTL_NONE)
+		unlink_group(g, e);
+	if (!e->is_builtin) {
+		e->participant->endpoint_count--;
+		g->user_count[e->is_local][e->is_writer]--;
+		g->record_bytes -= apus_wire_endpoint_record_bytes(e->record);
+	}
+	g->starved_count -= e->starved;
+	free(e->record);
+	e->record = NULL;
+	e->next = g->endpoint_free;
+	g->endpoint_free = e->idx;
+}
+
+int apus_ctl_graph_remove_endpoint(struct apus_ctl_graph *g, const struct apus_guid *guid)
+{
+	struct apus_ctl_endpoint *e = apus_ctl_graph_endpoint(g, guid);
+
+	if (!e)
+		return APUS_ENOENT;
+	for (int i = 0; e->is_local && i < BUILTIN_COUNT; i++)
+		if (g->builtin[i] == e->idx)
+			g->builtin[i] = APUS_CTL_NONE;
+	drop_endpoint(g, e);
+	apus_ctl_graph_refill(g);
+	return 0;
+}
+
+/* ---- participants ------------------------------------------------------------------------------- */
+
+static struct apus_ctl_participant *
+link_participant(struct apus_ctl_graph *g, const struct apus_wire_participant_record *record)
+{
+	struct apus_ctl_participant *p = &g->participants[g->participant_free];
+	uint32_t *head = bucket(&g->participant_buckets,
+				hash_bytes(g, &record->prefix, sizeof(record->prefix)));
+	uint32_t idx = p->idx;
+
+	g->participant_free = p->next;
+	memset(p, 0, sizeof(*p));
+	p->record = *record;
+	p->idx = idx;
+	p->first_endpoint = p->next = APUS_CTL_NONE;
+	p->prev = g->participant_last;
+	*(p->prev == APUS_CTL_NONE ? &g->participant_first : &g->participants[p->prev].next) = idx;
+	g->participant_last = idx;
+	p->hash_next = *head;
+	*head = idx;
+	return p;
+}
+
+/* Makes or drops the endpoint that stands for row `i` of a participant's built-in ones. */
+static void sync_builtin(struct apus_ctl_graph *g, struct apus_ctl_participant *p, int i)
+{
+	struct apus_eid eid = {builtins[i].eid};
+	struct apus_guid guid = apus_guid_make(&p->record.prefix, eid);
+	struct apus_ctl_endpoint *e = apus_ctl_graph_endpoint(g, &guid);
+	bool present = p->record.builtin_endpoints & builtins[i].bit;
+
+	if (e && !present)
+		drop_endpoint(g, e);
+	if (!present || g->builtin[i ^ 1] == APUS_CTL_NONE)
+		return;
+	if (!e)
+		e = apus_ctl_graph_link(g, &guid, p, !(i & 1), true);
+	if (apus_ctl_graph_resolve(g, e))
+		apus_ctl_graph_touch(g, e);
+	apus_ctl_graph_match_builtin(g, endpoint_at(g, g->builtin[i ^ 1]), e);
+}
+
+static void resolve_participant(struct apus_ctl_graph *g, struct apus_ctl_participant *p)
+{
+	apus_ctl_locators_unicast(&g->config.locators, p->same_host, &p->record.metatraffic_unicast,
+				  &p->record.default_unicast, &p->metatraffic);
+	for (int i = 0; i < BUILTIN_COUNT && !p->local; i++)
+		sync_builtin(g, p, i);
+	for (uint32_t e = p->first_endpoint; e != APUS_CTL_NONE;
+	     e = g->endpoints[e].of_participant_next)
+		if (apus_ctl_graph_resolve(g, endpoint_at(g, e)))
+			apus_ctl_graph_touch(g, endpoint_at(g, e));
+}
+
+int apus_ctl_graph_add_participant(struct apus_ctl_graph *g,
+				   const struct apus_wire_participant_record *record,
+				   bool same_host, struct apus_ctl_participant **participant_out)
+{
+	struct apus_ctl_participant *p = apus_ctl_graph_participant(g, &record->prefix);
+	int result = APUS_CTL_ADMITTED;
+
+	if (p && p->local)
+		return APUS_EINVAL;
+	if (p) {
+		result = memcmp(&p->record, record, sizeof(*record)) == 0 && p->same_host == same_host
+				 ? APUS_CTL_UNCHANGED
+				 : APUS_CTL_CHANGED;
+	} else if (g->participant_count == g->config.participants) {
+		apus_counter_add(&g->counters.refused_participants, 1);
+		return APUS_ELIMIT;
+	} else {
+		p = link_participant(g, record);
+		g->participant_count++;
+	}
+	if (result != APUS_CTL_UNCHANGED) {
+		p->record = *record;
+		p->same_host = same_host;
+		resolve_participant(g, p);
+		apus_ctl_graph_refill(g);
+	}
+	if (participant_out)
+		*participant_out = p;
+	return result;
+}
+
+void apus_ctl_graph_set_self(struct apus_ctl_graph *g,
+			     const struct apus_wire_participant_record *record)
+{
+	g->participants[0].record = *record;
+	g->participants[0].record.prefix = g->config.prefix;
+	resolve_participant(g, &g->participants[0]);
+}
+
+int apus_ctl_graph_remove_participant(struct apus_ctl_graph *g, const struct apus_prefix *prefix)
+{
+	struct apus_ctl_participant *p = apus_ctl_graph_participant(g, prefix);
+	uint32_t *link = bucket(&g->participant_buckets, hash_bytes(g, prefix, sizeof(*prefix)));
+
+	if (!p || p->local)
+		return APUS_ENOENT;
+	while (p->first_endpoint != APUS_CTL_NONE)
+		drop_endpoint(g, endpoint_at(g, p->first_endpoint));
+	while (*link != p->idx)
+		link = &g->participants[*link].hash_next;
+	*link = p->hash_next;
+	*(p->prev == APUS_CTL_NONE ? &g->participant_first : &g->participants[p->prev].next) =
+		p->next;
+	*(p->next == APUS_CTL_NONE ? &g->participant_last : &g->participants[p->next].prev) =
+		p->prev;
+	p->next = g->participant_free;
+	g->participant_free = p->idx;
+	g->participant_count--;
+	apus_ctl_graph_refill(g);
+	return 0;
+}
+
+int apus_ctl_graph_add_builtin(struct apus_ctl_graph *g, struct apus_eid eid,
+			       const struct apus_ctl_local *local,
+			       struct apus_ctl_endpoint **endpoint_out)
+{
+	struct apus_guid guid = apus_guid_make(&g->config.prefix, eid);
+	struct apus_ctl_endpoint *e;
+	int i = 0;
+
+	while (i < BUILTIN_COUNT && builtins[i].eid != eid.value)
+		i++;
+	if (i == BUILTIN_COUNT)
+		return APUS_EINVAL;
+	if (g->builtin[i] != APUS_CTL_NONE)
+		return APUS_EEXIST;
+	e = apus_ctl_graph_link(g, &guid, &g->participants[0], !(i & 1), true);
+	e->local = *local;
+	g->builtin[i] = e->idx;
+	for (struct apus_ctl_participant *p = NULL; (p = apus_ctl_graph_next_participant(g, p));)
+		if (!p->local)
+			sync_builtin(g, p, i ^ 1);
+	if (endpoint_out)
+		*endpoint_out = e;
+	return 0;
+}
+
+/* ---- the dirty list ----------------------------------------------------------------------------- */
+
+void apus_ctl_graph_mark_dirty(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e, uint32_t dirty)
+{
+	if (!e->dirty) {
+		e->dirty_next = APUS_CTL_NONE;
+		e->dirty_prev = g->dirty_last;
+		*(g->dirty_last == APUS_CTL_NONE ? &g->dirty_first
+						 : &g->endpoints[g->dirty_last].dirty_next) = e->idx;
+		g->dirty_last = e->idx;
+	}
+	e->dirty |= dirty;
+}
+
+struct apus_ctl_endpoint *apus_ctl_graph_take_dirty(struct apus_ctl_graph *g, uint32_t *dirty_out)
+{
+	struct apus_ctl_endpoint *e;
+
+	if (g->dirty_first == APUS_CTL_NONE)
+		return NULL;
+	e = endpoint_at(g, g->dirty_first);
+	*dirty_out = e->dirty;
+	unlink_dirty(g, e);
+	return e;
+}
+
+void apus_ctl_graph_on_match_end(struct apus_ctl_graph *g,
+				 void (*hook)(void *user, const struct apus_ctl_match *match),
+				 void *user)
+{
+	g->match_end = hook;
+	g->match_end_user = user;
+}
+
+/* ---- figures ------------------------------------------------------------------------------------ */
+
+uint32_t apus_ctl_graph_endpoint_capacity(const struct apus_ctl_graph *g)
+{
+	return g->endpoint_capacity;
+}
+
+uint32_t apus_ctl_graph_match_capacity(const struct apus_ctl_graph *g)
+{
+	return g->match_capacity;
+}
+
+uint32_t apus_ctl_graph_participant_count(const struct apus_ctl_graph *g)
+{
+	return g->participant_count;
+}
+
+uint32_t apus_ctl_graph_match_count(const struct apus_ctl_graph *g)
+{
+	return g->match_count;
+}
+
+uint64_t apus_ctl_graph_record_bytes(const struct apus_ctl_graph *g)
+{
+	return g->record_bytes;
+}
+
+const struct apus_ctl_graph_counters *apus_ctl_graph_counters(const struct apus_ctl_graph *g)
+{
+	return &g->counters;
+}

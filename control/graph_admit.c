@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Admission of endpoints. Every check comes before the first change, so a refusal has nothing to undo;
+ * a match id is spent only when the match is certain.
+ */
+#include "control/graph_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An endpoint that contradicts itself can match nothing sensible. 0 means "not limited" in a limit. */
+static bool contradicts(const struct apus_wire_endpoint_record *record)
+{
+	const struct apus_qos *q = &record->qos;
+
+	if (q->history == APUS_KEEP_LAST && q->max_samples_per_instance &&
+	    q->depth > q->max_samples_per_instance)
+		return true;
+	if (q->max_samples && q->max_samples_per_instance > q->max_samples)
+		return true;
+	return !record->is_writer && q->deadline_ns < q->time_filter_ns;
+}
+
+static int refuse(struct apus_counter *reason, int result)
+{
+	apus_counter_add(reason, 1);
+	return result;
+}
+
+/* The checks that do not depend on who is known. */
+static int check(struct apus_ctl_graph *g, const struct apus_wire_endpoint_record *record,
+		 bool is_local, apus_seq generation, struct apus_ctl_participant **participant_out)
+{
+	struct apus_prefix prefix = apus_guid_prefix(&record->guid);
+
+	if (apus_prefix_equal(&prefix, &g->config.prefix) != is_local || generation < 1)
+		return APUS_EINVAL;
+	*participant_out = apus_ctl_graph_participant(g, &prefix);
+	if (!*participant_out)
+		return refuse(&g->counters.refused_orphans, APUS_ENOENT);
+	if (contradicts(record))
+		return refuse(&g->counters.refused_qos, APUS_EQOS);
+	return 0;
+}
+
+/* Is there a place in the table of its kind? */
+static int check_table(struct apus_ctl_graph *g, bool is_writer, bool is_local)
+{
+	if (is_local)
+		return g->user_count[true][false] + g->user_count[true][true] <
+				       g->config.local_endpoints
+			       ? 0
+			       : refuse(&g->counters.refused_local, APUS_ELIMIT);
+	if (is_writer)
+		return g->user_count[false][true] < g->config.remote_writers
+			       ? 0
+			       : refuse(&g->counters.refused_writers, APUS_ELIMIT);
+	return g->user_count[false][false] < g->config.remote_readers
+		       ? 0
+		       : refuse(&g->counters.refused_readers, APUS_ELIMIT);
+}
+
+static struct apus_wire_endpoint_record *copy_record(const struct apus_wire_endpoint_record *record)
+{
+	size_t bytes = apus_wire_endpoint_record_bytes(record);
+	struct apus_wire_endpoint_record *copy = malloc(bytes);
+
+	if (copy)
+		memcpy(copy, record, bytes);
+	return copy;
+}
+
+static uint32_t match_limit(const struct apus_ctl_graph *g,
+			    const struct apus_wire_endpoint_record *record, bool is_local)
+{
+	if (!is_local)
+		return UINT32_MAX;
+	return record->qos.max_matches ? record->qos.max_matches : g->config.matches_per_endpoint;
+}
+
+static int admit(struct apus_ctl_graph *g, struct apus_ctl_participant *participant,
+		 const struct apus_wire_endpoint_record *record, const struct apus_ctl_local *local,
+		 apus_seq generation, struct apus_ctl_endpoint **endpoint_out)
+{
+	uint32_t limit = match_limit(g, record, local), verdicts;
+	struct apus_wire_endpoint_record *copy;
+	struct apus_ctl_endpoint *e;
+	uint64_t hash;
+	int result = check_table(g, record->is_writer, local);
+
+	if (result)
+		return result;
+	if (g->record_bytes + apus_wire_endpoint_record_bytes(record) > g->config.record_bytes)
+		return refuse(&g->counters.refused_bytes, APUS_ELIMIT);
+	verdicts = apus_ctl_graph_judge(g, apus_ctl_graph_group(g, record, &hash), record, local,
+					NULL);
+	if (apus_ctl_graph_wanted(g, verdicts, limit) > g->config.matches - g->match_count)
+		return refuse(&g->counters.refused_matches, APUS_ELIMIT);
+	copy = copy_record(record);
+	if (!copy)
+		return refuse(&g->counters.refused_bytes, APUS_ENOMEM);
+
+	e = apus_ctl_graph_link(g, &record->guid, participant, record->is_writer, false);
+	e->record = copy;
+	e->generation = generation;
+	e->match_limit = limit;
+	if (local)
+		e->local = *local;
+	g->record_bytes += apus_wire_endpoint_record_bytes(copy);
+	e->inconsistent_topics = apus_ctl_graph_inconsistent(g, copy, local);
+	apus_ctl_graph_link_group(g, e);
+	apus_ctl_graph_resolve(g, e);
+	apus_ctl_graph_count_incompatible(g, e, verdicts);
+	apus_ctl_graph_apply(g, e, verdicts);
+	if (local) /* even without a match its first snapshot is due: a reader's carries the filter */
+		apus_ctl_graph_mark_dirty(g, e, APUS_CTL_DIRTY_MATCHES);
+	*endpoint_out = e;
+	return APUS_CTL_ADMITTED;
+}
+
+/* ---- refresh ------------------------------------------------------------------------------------ */
+
+static bool same_names(const struct apus_wire_endpoint_record *a,
+		       const struct apus_wire_endpoint_record *b)
+{
+	return a->is_writer == b->is_writer &&
+	       strcmp(apus_wire_record_text(a, a->topic), apus_wire_record_text(b, b->topic)) == 0 &&
+	       strcmp(apus_wire_record_text(a, a->type), apus_wire_record_text(b, b->type)) == 0;
+}
+
+static bool same_bytes(const struct apus_wire_endpoint_record *a,
+		       const struct apus_wire_endpoint_record *b)
+{
+	size_t bytes = apus_wire_endpoint_record_bytes(a);
+
+	return bytes == apus_wire_endpoint_record_bytes(b) && memcmp(a, b, bytes) == 0;
+}
+
+/* The state kept for a match depends on these: when they change, the match ends and is made anew. */
+static bool same_protocol(const struct apus_wire_endpoint_record *a,
+			  const struct apus_wire_endpoint_record *b)
+{
+	return a->qos.reliability == b->qos.reliability && a->qos.durability == b->qos.durability;
+}
+
+static bool no_longer_fits(const struct apus_ctl_graph *g, const struct apus_ctl_match *m)
+{
+	return apus_ctl_graph_mismatch(endpoint_at(g, m->writer)->record,
+				       endpoint_at(g, m->reader)->record, g->config.strict_types);
+}
+
+static void install(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
+		    struct apus_wire_endpoint_record *copy, apus_seq generation)
+{
+	if (!same_protocol(e->record, copy))
+		apus_ctl_graph_unmatch(g, e, NULL);
+	g->record_bytes -= apus_wire_endpoint_record_bytes(e->record);
+	g->record_bytes += apus_wire_endpoint_record_bytes(copy);
+	free(e->record);
+	e->record = copy;
+	e->generation = generation;
+	apus_ctl_graph_unmatch(g, e, no_longer_fits);
+	apus_ctl_graph_resolve(g, e);
+	apus_ctl_graph_touch(g, e);
+}
+
+static int refresh(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
+		   const struct apus_wire_endpoint_record *record, apus_seq generation)
+{
+	size_t bytes = apus_wire_endpoint_record_bytes(record);
+	struct apus_wire_endpoint_record *copy;
+	uint32_t verdicts;
+
+	if (generation <= e->generation) {
+		apus_counter_add(&g->counters.stale, 1);
+		return APUS_CTL_UNCHANGED;
+	}
+	if (e->is_builtin || !same_names(e->record, record))
+		return APUS_EIMMUTABLE;
+	if (same_bytes(e->record, record)) {
+		/* Said again. Only the generation of its filter is new, and with it what is published. */
+		e->generation = generation;
+		if (record->filter.present)
+			apus_ctl_graph_touch(g, e);
+		return APUS_CTL_UNCHANGED;
+	}
+	if (g->record_bytes - apus_wire_endpoint_record_bytes(e->record) + bytes >
+	    g->config.record_bytes)
+		return refuse(&g->counters.refused_bytes, APUS_ELIMIT);
+	copy = copy_record(record);
+	if (!copy)
+		return refuse(&g->counters.refused_bytes, APUS_ENOMEM);
+	install(g, e, copy, generation);
+	verdicts = apus_ctl_graph_judge(g, e->group, e->record, e->is_local, e);
+	if (!e->is_local)
+		apus_ctl_graph_count_incompatible(g, e, verdicts);
+	apus_ctl_graph_apply(g, e, verdicts);
+	return APUS_CTL_CHANGED;
+}
+
+int apus_ctl_graph_add_endpoint(struct apus_ctl_graph *g,
+				const struct apus_wire_endpoint_record *record,
+				const struct apus_ctl_local *local, apus_seq generation,
+				struct apus_ctl_endpoint **endpoint_out)
+{
+	struct apus_ctl_endpoint *e = apus_ctl_graph_endpoint(g, &record->guid);
+	struct apus_ctl_participant *participant;
+	int result = check(g, record, e ? e->is_local : local != NULL, generation, &participant);
+
+	if (result)
+		return result;
+	result = e ? refresh(g, e, record, generation)
+		   : admit(g, participant, record, local, generation, &e);
+	if (result < 0)
+		return result;
+	apus_ctl_graph_refill(g);
+	if (endpoint_out)
+		*endpoint_out = e;
+	return result;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the parts of the graph share: graph.c (tables, participants, removal), graph_admit.c (admission
+ * and refresh of endpoints) and graph_match.c (who fits whom, and the matches themselves).
+ */
+#ifndef APUS_CONTROL_GRAPH_INTERNAL_H
+#define APUS_CONTROL_GRAPH_INTERNAL_H
+
+#include "control/graph.h"
+
+/** Built-in endpoints of one participant. */
+#define BUILTIN_COUNT 8
+
+/** All endpoints of one topic and type; members in four lists, [is_writer][is_local], oldest first. */
+struct apus_ctl_group {
+	uint64_t topic_hash;
+	uint32_t hash_next; /* groups of the same bucket; free list */
+	uint32_t count[2][2];
+	uint32_t first[2][2], last[2][2];
+};
+
+/** Chained hash table over slot numbers; the links stand in the slots. */
+struct apus_ctl_buckets {
+	uint32_t *head;
+	uint32_t mask;
+};
+
+/** What a candidate came to, between counting and committing. */
+struct apus_ctl_verdict {
+	uint32_t idx;
+	int policy; /* APUS_POLICY_NONE: match it */
+};
+
+struct apus_ctl_graph {
+	struct apus_ctl_graph_config config;
+	struct apus_ctl_graph_counters counters;
+
+	struct apus_ctl_participant *participants; /* [0] is ourselves */
+	uint32_t participant_count;                /* remote ones */
+	uint32_t participant_free, participant_first, participant_last;
+	struct apus_ctl_buckets participant_buckets;
+
+	struct apus_ctl_endpoint *endpoints;
+	uint32_t endpoint_capacity;
+	uint32_t endpoint_free;
+	uint32_t first[2], last[2];       /* [is_local] in order of admission */
+	uint32_t user_count[2][2];        /* [is_local][is_writer], without built-in ones */
+	uint32_t builtin[BUILTIN_COUNT];  /* our own, APUS_CTL_NONE where not added */
+	struct apus_ctl_buckets endpoint_buckets;
+	uint64_t record_bytes;
+
+	struct apus_ctl_group *groups;
+	uint32_t group_free;
+	struct apus_ctl_buckets group_buckets;
+
+	struct apus_ctl_match *matches;
+	uint32_t match_capacity; /* built-in ones included */
+	uint32_t match_free;
+	uint32_t match_count; /* without built-in ones */
+	uint64_t match_last_id;
+	struct apus_ctl_buckets match_buckets;
+	bool match_ended; /* since the last refill */
+	uint32_t starved_count;
+
+	uint32_t dirty_first, dirty_last;
+	struct apus_ctl_verdict *verdicts; /* scratch, one per endpoint */
+
+	void (*match_end)(void *user, const struct apus_ctl_match *match);
+	void *match_end_user;
+};
+
+static inline struct apus_ctl_endpoint *endpoint_at(const struct apus_ctl_graph *g, uint32_t idx)
+{
+	return &g->endpoints[idx];
+}
+
+/* ---- graph_match.c ---- */
+
+/** Judges every candidate of a record, into g->verdicts; returns their number. With `self`, pairs already
+ *  matched are left out. is_local: the record is of a local endpoint. */
+uint32_t apus_ctl_graph_judge(struct apus_ctl_graph *g, uint32_t group,
+			      const struct apus_wire_endpoint_record *record, bool is_local,
+			      const struct apus_ctl_endpoint *self);
+/** Number of matches the verdicts would make for an endpoint with room for `room` of them. */
+uint32_t apus_ctl_graph_wanted(const struct apus_ctl_graph *g, uint32_t verdict_count, uint32_t room);
+/** Tells the local sides of the pairs that failed at a QoS policy (DDS 1.4 §2.2.4.1). */
+void apus_ctl_graph_count_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
+				       uint32_t verdict_count);
+/** Makes the matches the verdicts ask for, as far as there is room, and counts the others. */
+void apus_ctl_graph_apply(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
+			  uint32_t verdict_count);
+/** Ends the matches of an endpoint for which `end` says so; NULL: all. */
+void apus_ctl_graph_unmatch(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
+			    bool (*end)(const struct apus_ctl_graph *g,
+					const struct apus_ctl_match *match));
+/** Puts all local counterparts of an endpoint into the dirty list, and itself if it is local. */
+void apus_ctl_graph_touch(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint);
+/** Gives room that has become free to local endpoints that went without. At the end of public calls. */
+void apus_ctl_graph_refill(struct apus_ctl_graph *g);
+/** Matches two built-in endpoints unless they are. Room is certain. */
+void apus_ctl_graph_match_builtin(struct apus_ctl_graph *g, struct apus_ctl_endpoint *ours,
+				  struct apus_ctl_endpoint *theirs);
+
+/* ---- graph.c ---- */
+
+/** The group of a topic and type, APUS_CTL_NONE if there is none; *hash_out: hash of the topic. */
+uint32_t apus_ctl_graph_group(const struct apus_ctl_graph *g,
+			      const struct apus_wire_endpoint_record *record, uint64_t *hash_out);
+/** Counts how many endpoints of the other side use the topic with another type, and tells the local ones
+ *  of them. is_local: whose record it is. Returns the number if it is ours. */
+uint32_t apus_ctl_graph_inconsistent(struct apus_ctl_graph *g,
+				     const struct apus_wire_endpoint_record *record, bool is_local);
+/** Takes a slot and links it everywhere but into a group. The slot is certain to be there. */
+struct apus_ctl_endpoint *apus_ctl_graph_link(struct apus_ctl_graph *g, const struct apus_guid *guid,
+					      struct apus_ctl_participant *participant,
+					      bool is_writer, bool is_builtin);
+/** Links an endpoint with its record into its group, which is made if need be. */
+void apus_ctl_graph_link_group(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint);
+/** Resolves the addresses of an endpoint anew; true if they changed. */
+bool apus_ctl_graph_resolve(const struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint);
+
+#endif
