@@ -80,7 +80,10 @@ size_t apus_wire_scalar_bytes(const struct apus_type *type)
 	case APUS_KIND_UINT64:
 	case APUS_KIND_FLOAT64: return 8;
 	case APUS_KIND_BITMASK:
-		return type->bit_bound <= 8 ? 1 : type->bit_bound <= 16 ? 2 : type->bit_bound <= 32 ? 4 : 8;
+		return type->bit_bound <= 8    ? 1
+		       : type->bit_bound <= 16 ? 2
+		       : type->bit_bound <= 32 ? 4
+					       : 8;
 	default: return 0;
 	}
 }
@@ -98,7 +101,8 @@ bool apus_wire_has_keys(const struct apus_type *type)
 	return false;
 }
 
-const struct apus_member *apus_wire_next_by_id(const struct apus_type *type, bool all, int64_t *last)
+const struct apus_member *apus_wire_next_by_id(const struct apus_type *type, bool all,
+					       int64_t *last)
 {
 	const struct apus_member *best = NULL;
 
@@ -213,7 +217,8 @@ struct plain_walk {
 	size_t first_align; /* of the first scalar, 0 = none yet */
 };
 
-static bool plain_value(struct plain_walk *w, const struct apus_type *type, size_t offset, int depth);
+static bool plain_value(struct plain_walk *w, const struct apus_type *type, size_t offset,
+			int depth);
 
 static bool plain_scalars(struct plain_walk *w, size_t bytes, size_t count, size_t offset)
 {
@@ -230,11 +235,13 @@ static bool plain_scalars(struct plain_walk *w, size_t bytes, size_t count, size
 	return true;
 }
 
-static bool plain_array(struct plain_walk *w, const struct apus_type *type, size_t offset, int depth)
+static bool plain_array(struct plain_walk *w, const struct apus_type *type, size_t offset,
+			int depth)
 {
 	size_t scalar = apus_wire_scalar_bytes(type->element), start = w->offset;
 
-	if (scalar && type->element->kind <= APUS_KIND_FLOAT64 && type->element->kind != APUS_KIND_BOOL)
+	if (scalar && type->element->kind <= APUS_KIND_FLOAT64 &&
+	    type->element->kind != APUS_KIND_BOOL)
 		return plain_scalars(w, scalar, type->bound, offset);
 	if (w->align_max == 4 || type->element->kind != APUS_KIND_STRUCT)
 		return false;
@@ -244,7 +251,8 @@ static bool plain_array(struct plain_walk *w, const struct apus_type *type, size
 	return true;
 }
 
-static bool plain_value(struct plain_walk *w, const struct apus_type *type, size_t offset, int depth)
+static bool plain_value(struct plain_walk *w, const struct apus_type *type, size_t offset,
+			int depth)
 {
 	size_t start = w->offset;
 
@@ -256,8 +264,8 @@ static bool plain_value(struct plain_walk *w, const struct apus_type *type, size
 		if (type->extensibility != APUS_FINAL)
 			return false;
 		for (uint32_t i = 0; i < type->member_count; i++)
-			if (!plain_value(w, type->members[i].type, offset + type->members[i].offset_bytes,
-					 depth + 1))
+			if (!plain_value(w, type->members[i].type,
+					 offset + type->members[i].offset_bytes, depth + 1))
 				return false;
 		return w->offset - start == type->size_bytes;
 	case APUS_KIND_BOOL: /* their values must be checked, so they cannot just be copied */

@@ -119,7 +119,8 @@ bool apus_wire_has_keys(const struct apus_type *type);
  * the smallest id above `*last`, which starts at -1 and is advanced; NULL after the last.
  * all: not only members marked as key.
  */
-const struct apus_member *apus_wire_next_by_id(const struct apus_type *type, bool all, int64_t *last);
+const struct apus_member *apus_wire_next_by_id(const struct apus_type *type, bool all,
+					       int64_t *last);
 
 /**
  * If the memory image of a type equals its CDR body on this host (little-endian, final, no padding,

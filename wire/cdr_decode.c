@@ -61,7 +61,8 @@ static uint64_t load_unsigned(const uint8_t *p, size_t bytes)
 }
 
 /* Bools other than 0 and 1 and bits beyond a bitmask's bound are no values of the type. */
-static bool scalars_valid(const struct apus_type *type, const uint8_t *data, size_t bytes, size_t count)
+static bool scalars_valid(const struct apus_type *type, const uint8_t *data, size_t bytes,
+			  size_t count)
 {
 	unsigned int bits = type->kind == APUS_KIND_BOOL ? 1 : type->bit_bound;
 
@@ -136,8 +137,8 @@ static int read_elements(struct decoder *d, const struct apus_type *element, uin
 	return rc;
 }
 
-static int read_sequence(struct decoder *d, const struct apus_type *type, struct apus_sequence *value,
-			 int depth)
+static int read_sequence(struct decoder *d, const struct apus_type *type,
+			 struct apus_sequence *value, int depth)
 {
 	const struct apus_type *element = type->element;
 	uint32_t length;
@@ -156,7 +157,8 @@ static int read_sequence(struct decoder *d, const struct apus_type *type, struct
 }
 
 /* ARRAY and SEQUENCE. Within a DHEADER the elements must end where it says. */
-static int decode_collection(struct decoder *d, const struct apus_type *type, void *value, int depth)
+static int decode_collection(struct decoder *d, const struct apus_type *type, void *value,
+			     int depth)
 {
 	const bool dheader = d->c.xcdr2 && apus_wire_needs_dheader(type->element);
 	size_t outer_end = d->c.end, object_end;
@@ -305,7 +307,8 @@ static int decode_once(struct decoder *d, const struct apus_type *type, void *sa
 int apus_type_decode(const struct apus_type *type, const void *payload, size_t payload_bytes,
 		     bool key_only, void *sample, void *arena, size_t arena_bytes)
 {
-	struct decoder d = {.arena = arena, .arena_bytes = arena ? arena_bytes : 0, .key_only = key_only};
+	struct decoder d = {
+		.arena = arena, .arena_bytes = arena ? arena_bytes : 0, .key_only = key_only};
 	int rc;
 
 	if (!type || !payload || !sample || type->kind != APUS_KIND_STRUCT)

@@ -86,7 +86,8 @@ static int normalise(const struct encoder *e, const struct apus_type *type, cons
 	return 0;
 }
 
-static int write_scalars(struct encoder *e, const struct apus_type *type, const void *src, size_t count)
+static int write_scalars(struct encoder *e, const struct apus_type *type, const void *src,
+			 size_t count)
 {
 	size_t bytes = apus_wire_scalar_bytes(type);
 	int rc;
@@ -256,7 +257,8 @@ static void write_encapsulation(uint8_t *out, const struct apus_type *type, int 
 	unsigned int id = APUS_WIRE_CDR_LE;
 
 	if (representation == APUS_XCDR2)
-		id = type->extensibility == APUS_APPENDABLE ? APUS_WIRE_D_CDR2_LE : APUS_WIRE_CDR2_LE;
+		id = type->extensibility == APUS_APPENDABLE ? APUS_WIRE_D_CDR2_LE
+							    : APUS_WIRE_CDR2_LE;
 	out[0] = 0;
 	out[1] = (uint8_t)(big_endian ? id - 1 : id);
 	out[2] = 0;

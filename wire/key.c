@@ -141,7 +141,8 @@ static void rank_struct(struct apus_wire_keyplan *plan, const struct apus_type *
 			rank_struct(plan, m->type, offset_bytes + m->offset_bytes,
 				    !apus_wire_has_keys(m->type), rank);
 		else if (*rank < plan->leaf_count)
-			plan->canonical[(*rank)++] = find_leaf(plan, offset_bytes + m->offset_bytes);
+			plan->canonical[(*rank)++] =
+				find_leaf(plan, offset_bytes + m->offset_bytes);
 	}
 }
 
@@ -152,7 +153,8 @@ static uint64_t longest_key(const struct apus_wire_keyplan *plan)
 
 	for (uint16_t i = 0; i < plan->leaf_count; i++) {
 		const struct apus_wire_keystep *step = &plan->steps[plan->canonical[i]];
-		uint64_t mask = (step->wire_bytes && step->wire_bytes < 4 ? step->wire_bytes : 4) - 1;
+		uint64_t mask =
+			(step->wire_bytes && step->wire_bytes < 4 ? step->wire_bytes : 4) - 1;
 
 		if (step->dheader)
 			pos = ((pos + 3) & ~UINT64_C(3)) + 4;
@@ -237,7 +239,8 @@ static bool leaf_from_cdr(struct apus_wire_cdr *c, const struct apus_wire_keyste
 }
 
 /* Members an older sender of an appendable struct lacks are not there to be skipped. */
-static bool skip_members(struct apus_wire_cdr *c, const struct apus_wire_keystep *step, bool delimited)
+static bool skip_members(struct apus_wire_cdr *c, const struct apus_wire_keystep *step,
+			 bool delimited)
 {
 	for (uint32_t i = 0; i < step->count; i++) {
 		if (delimited && c->pos == c->end)
@@ -357,7 +360,8 @@ static bool leaves_from_sample(const struct apus_wire_keyplan *plan, const uint8
 			chars = chars ? chars : "";
 		}
 		/* An unbounded string of max_bytes or more fails in the emitter. */
-		length = strnlen(chars, step->type->bound ? (size_t)step->type->bound + 1 : plan->max_bytes);
+		length = strnlen(chars, step->type->bound ? (size_t)step->type->bound + 1
+							  : plan->max_bytes);
 		if (step->type->bound && length > step->type->bound)
 			return false;
 		*ref = (struct leaf_ref){(const uint8_t *)chars, (uint32_t)length};
@@ -454,8 +458,8 @@ static int emit_canonical(const struct apus_wire_keyplan *plan, const struct lea
 }
 
 /* The common case of a string at the start and no DHEADER before it. */
-static int extract_string(const struct apus_wire_keyplan *plan, struct apus_wire_cdr *c, bool key_only,
-			  uint8_t *key_out, size_t key_bytes_max)
+static int extract_string(const struct apus_wire_keyplan *plan, struct apus_wire_cdr *c,
+			  bool key_only, uint8_t *key_out, size_t key_bytes_max)
 {
 	const struct apus_wire_keystep *step = &plan->steps[plan->step_count - 1];
 	const char *chars;
@@ -546,15 +550,15 @@ static void put_encapsulation(uint8_t *out, const struct apus_type *type, int re
 			      size_t padding)
 {
 	out[0] = 0;
-	out[1] = representation == APUS_XCDR1		       ? APUS_WIRE_CDR_LE
+	out[1] = representation == APUS_XCDR1             ? APUS_WIRE_CDR_LE
 		 : type->extensibility == APUS_APPENDABLE ? APUS_WIRE_D_CDR2_LE
-							       : APUS_WIRE_CDR2_LE;
+							  : APUS_WIRE_CDR2_LE;
 	out[2] = 0;
 	out[3] = (uint8_t)padding;
 }
 
-int apus_wire_key_payload(const struct apus_wire_keyplan *plan, const uint8_t *key, size_t key_bytes,
-			  int representation, uint8_t *out, size_t out_bytes)
+int apus_wire_key_payload(const struct apus_wire_keyplan *plan, const uint8_t *key,
+			  size_t key_bytes, int representation, uint8_t *out, size_t out_bytes)
 {
 	const bool xcdr2 = representation == APUS_XCDR2;
 	struct emitter e = {.align_max = xcdr2 ? 4 : 8, .swap = true, .dheaders = xcdr2};

@@ -27,10 +27,10 @@
 /** One step of the walk over a payload in declaration order. Private to key.c. */
 struct apus_wire_keystep {
 	const struct apus_type *type; /* SKIP, OPEN: the struct; LEAF: the element's type */
-	uint32_t count;               /* LEAF: elements (1 unless an array); SKIP: members to skip */
-	uint16_t first;               /* SKIP: first member; LEAF: index in declaration order */
+	uint32_t count; /* LEAF: elements (1 unless an array); SKIP: members to skip */
+	uint16_t first; /* SKIP: first member; LEAF: index in declaration order */
 	uint8_t op;
-	uint8_t wire_bytes; /* LEAF: element size, 0 for strings */
+	uint8_t wire_bytes;    /* LEAF: element size, 0 for strings */
 	uint32_t offset_bytes; /* LEAF: in the outermost C struct */
 	bool dheader;          /* LEAF: array of enums or bitmasks: has a DHEADER under XCDR2 */
 };
@@ -44,7 +44,8 @@ struct apus_wire_keyplan {
 	bool use_md5;     /* the longest possible key exceeds 16 bytes */
 	bool string_only; /* final or appendable, the only key is a string as first member */
 	struct apus_wire_keystep steps[APUS_WIRE_KEY_STEPS_MAX];
-	uint16_t canonical[APUS_WIRE_KEY_LEAVES_MAX]; /* canonical[i]: step index of the i-th leaf */
+	uint16_t
+		canonical[APUS_WIRE_KEY_LEAVES_MAX]; /* canonical[i]: step index of the i-th leaf */
 };
 
 /**
@@ -108,7 +109,7 @@ int apus_wire_key_from_hash(const struct apus_wire_keyplan *plan, const uint8_t 
  * Returns bytes written, APUS_EINVAL (representation), APUS_EENCODING (not a canonical key of the
  * type) or APUS_ELIMIT (out too small: 4 + 2 * key length + 8 * leaves always suffices).
  */
-int apus_wire_key_payload(const struct apus_wire_keyplan *plan, const uint8_t *key, size_t key_bytes,
-			  int representation, uint8_t *out, size_t out_bytes);
+int apus_wire_key_payload(const struct apus_wire_keyplan *plan, const uint8_t *key,
+			  size_t key_bytes, int representation, uint8_t *out, size_t out_bytes);
 
 #endif

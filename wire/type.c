@@ -8,12 +8,11 @@
 #include "wire/cdr.h"
 
 #define MEMBERS_MAX 256
-#define LABELS_MAX 4096
+#define LABELS_MAX  4096
 
-#define PRIMITIVE(symbol, kind_, ctype)                                                            \
-	const struct apus_type symbol = {.kind = kind_,                                            \
-					 .size_bytes = sizeof(ctype),                              \
-					 .align_bytes = _Alignof(ctype)}
+#define PRIMITIVE(symbol, kind_, ctype)   \
+	const struct apus_type symbol = { \
+		.kind = kind_, .size_bytes = sizeof(ctype), .align_bytes = _Alignof(ctype)}
 
 PRIMITIVE(apus_type_bool, APUS_KIND_BOOL, bool);
 PRIMITIVE(apus_type_octet, APUS_KIND_OCTET, uint8_t);
@@ -132,7 +131,8 @@ static int check_struct(const struct apus_type *type, int depth)
 
 		if (!is_name(m->name) || !m->type || check_type(m->type, depth + 1))
 			return APUS_EINVAL;
-		if (m->offset_bytes % m->type->align_bytes || type->align_bytes < m->type->align_bytes ||
+		if (m->offset_bytes % m->type->align_bytes ||
+		    type->align_bytes < m->type->align_bytes ||
 		    (uint64_t)m->offset_bytes + m->type->size_bytes > type->size_bytes)
 			return APUS_EINVAL;
 		if (m->key && !is_key_type(m->type))
@@ -225,7 +225,8 @@ static void struct_advance(const struct apus_type *type, bool xcdr2, int depth, 
 	uint64_t pos[8];
 
 	for (unsigned int r = 0; r < 8; r++)
-		pos[r] = xcdr2 && type->extensibility == APUS_APPENDABLE ? align_up(r, 4, true) + 4 : r;
+		pos[r] = xcdr2 && type->extensibility == APUS_APPENDABLE ? align_up(r, 4, true) + 4
+									 : r;
 	for (uint32_t i = 0; i < type->member_count; i++) {
 		max_advance(type->members[i].type, xcdr2, depth + 1, &member);
 		out->unbounded |= member.unbounded;
@@ -314,11 +315,11 @@ static const struct apus_member blob_members[] = {
 	{"data", &octet_sequence, offsetof(struct apus_blob, data), 1, false},
 };
 
-#define STRUCT_TYPE(name_, extensibility_, ctype, members_)                                        \
-	{                                                                                          \
-		.name = name_, .kind = APUS_KIND_STRUCT, .extensibility = extensibility_,          \
-		.size_bytes = sizeof(ctype), .align_bytes = _Alignof(ctype), .members = members_,  \
-		.member_count = sizeof(members_) / sizeof((members_)[0])                           \
+#define STRUCT_TYPE(name_, extensibility_, ctype, members_)                                       \
+	{                                                                                         \
+		.name = name_, .kind = APUS_KIND_STRUCT, .extensibility = extensibility_,         \
+		.size_bytes = sizeof(ctype), .align_bytes = _Alignof(ctype), .members = members_, \
+		.member_count = sizeof(members_) / sizeof((members_)[0])                          \
 	}
 
 const struct apus_type apus_shape_type =

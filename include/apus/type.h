@@ -78,13 +78,13 @@ struct apus_label {
 
 /** A type. Fields not named for a kind are 0. */
 struct apus_type {
-	const char *name;                  /**< registered name ("ShapeType", "pkg::Type"); topic types only */
-	uint8_t kind;                      /**< enum apus_kind */
-	uint8_t extensibility;             /**< STRUCT: enum apus_extensibility */
-	uint8_t bit_bound;                 /**< BITMASK: 1…64 */
-	uint32_t size_bytes;               /**< sizeof the in-memory image */
-	uint32_t align_bytes;              /**< its alignment */
-	uint32_t bound;                    /**< STRING, ARRAY, SEQUENCE: see the head of this file */
+	const char *name;      /**< registered name ("ShapeType", "pkg::Type"); topic types only */
+	uint8_t kind;          /**< enum apus_kind */
+	uint8_t extensibility; /**< STRUCT: enum apus_extensibility */
+	uint8_t bit_bound;     /**< BITMASK: 1…64 */
+	uint32_t size_bytes;   /**< sizeof the in-memory image */
+	uint32_t align_bytes;  /**< its alignment */
+	uint32_t bound;        /**< STRING, ARRAY, SEQUENCE: see the head of this file */
 	const struct apus_type *element;   /**< ARRAY, SEQUENCE */
 	const struct apus_member *members; /**< STRUCT, in declaration order */
 	uint32_t member_count;
@@ -149,8 +149,9 @@ APUS_API int apus_type_encode(const struct apus_type *type, const void *sample, 
  * Returns the arena bytes used (0 or more), APUS_EENCODING if the bytes are not a sample of the type,
  * APUS_ELIMIT if the arena is too small. On failure `*sample` holds no borrowed pointer (all zero).
  */
-APUS_API int apus_type_decode(const struct apus_type *type, const void *payload, size_t payload_bytes,
-			      bool key_only, void *sample, void *arena, size_t arena_bytes);
+APUS_API int apus_type_decode(const struct apus_type *type, const void *payload,
+			      size_t payload_bytes, bool key_only, void *sample, void *arena,
+			      size_t arena_bytes);
 
 /**
  * Finds a built-in topic type by registered name ("ShapeType", "ShapeTypeExtended", "Blob").

@@ -13,18 +13,18 @@
 #include "zoo.h"
 #include "wire/cdr.h"
 
-#define FINAL_BODY                                                                                 \
+#define FINAL_BODY                                                                                   \
 	"01000000a50000000807060504030201000000000000f83f0600000066696e616c000000030000000100feff03" \
 	"000000"
 /* Recorded: Cyclone's AppT has a union and an optional member behind v; ours ends with v. */
-#define APP_RECORDED                                                                               \
+#define APP_RECORDED                                                                                 \
 	"000900035100000001000000a5000000fbffffffffffffff0b0000000b00000003000000696e00002400000002" \
 	"0000000b0000001500000003000000763000000c00000016000000040000007631780001000000630000000000" \
 	"0000"
-#define APP_HEAD                                                                                   \
+#define APP_HEAD                                                                                     \
 	"000900004800000001000000a5000000fbffffffffffffff0b0000000b00000003000000696e00002400000002" \
 	"0000000b0000001500000003000000763000000c000000160000000400000076317800"
-#define NEST_XCDR1                                                                                 \
+#define NEST_XCDR1                                                                                   \
 	"000100030100000000000000000000000000f0bf0a0000000b00000000000000000000c0140000001500000005" \
 	"00000000000000000000000000f03f01000000ffffffff000000000000004002000000feffffff000000000000" \
 	"084003000000fdffffff000000000000104004000000fcffffff000000000000144005000000fbffffff020000" \
@@ -32,7 +32,7 @@
 	"000000000200000003000000070008000900000000000000090000003132333435363738000000000200000001" \
 	"00000801fe71f8c800c0f9a0f00000001efbff00286bee000000000000000000000080ffffffffffffffffcdcc" \
 	"cc3d00000000039300aa4bdd4dfe010000000908010001000000"
-#define NEST_XCDR2                                                                                 \
+#define NEST_XCDR2                                                                                   \
 	"000700030100000020000000000000000000f0bf0a0000000b00000000000000000000c0140000001500000054" \
 	"00000005000000000000000000f03f01000000ffffffff000000000000004002000000feffffff000000000000" \
 	"084003000000fdffffff000000000000104004000000fcffffff000000000000144005000000fbffffff0c0000" \
@@ -54,7 +54,8 @@ static void expect_payload(const struct apus_type *type, const void *sample, int
 	assert_int_equal(n, want_bytes);
 	assert_memory_equal(got, want, want_bytes);
 	/* Exactly the room needed suffices, one byte less does not. */
-	assert_int_equal(apus_type_encode(type, sample, representation, key_only, got, want_bytes), n);
+	assert_int_equal(apus_type_encode(type, sample, representation, key_only, got, want_bytes),
+			 n);
 	assert_int_equal(
 		apus_type_encode(type, sample, representation, key_only, got, want_bytes - 1),
 		APUS_ELIMIT);
@@ -82,7 +83,8 @@ static void shape_bytes_equal_both_peers(void **state)
 		       "0001000005000000424c5545000000000a000000140000001e000000");
 	expect_payload(&apus_shape_type, &shape, APUS_XCDR2, false,
 		       "0007000005000000424c5545000000000a000000140000001e000000");
-	expect_payload(&apus_shape_type, &shape, APUS_XCDR1, true, "0001000305000000424c554500000000");
+	expect_payload(&apus_shape_type, &shape, APUS_XCDR1, true,
+		       "0001000305000000424c554500000000");
 	strcpy(shape.color, "RED");
 	expect_payload(&apus_shape_type, &shape, APUS_XCDR1, true, "000100000400000052454400");
 }
@@ -95,12 +97,14 @@ static void blob_and_key_types_equal_peers(void **state)
 	struct zoo_keybig big = {{100, 101, 102, 103, 104, 105, 106, 107}, 5};
 
 	(void)state;
-	expect_payload(&apus_blob_type, &blob, APUS_XCDR1, false, "00010000785634120400000007264564");
+	expect_payload(&apus_blob_type, &blob, APUS_XCDR1, false,
+		       "00010000785634120400000007264564");
 	expect_payload(&zoo_key2_type, &key2, APUS_XCDR1, false,
 		       "0001000008070605040302010201000007000000");
 	expect_payload(&zoo_key2_type, &key2, APUS_XCDR1, true, "00010002080706050403020102010000");
-	expect_payload(&zoo_keybig_type, &big, APUS_XCDR1, false,
-		       "000100006400000065000000660000006700000068000000690000006a0000006b00000005000000");
+	expect_payload(
+		&zoo_keybig_type, &big, APUS_XCDR1, false,
+		"000100006400000065000000660000006700000068000000690000006a0000006b00000005000000");
 	expect_payload(&zoo_keybig_type, &big, APUS_XCDR1, true,
 		       "000100006400000065000000660000006700000068000000690000006a0000006b000000");
 }
@@ -174,18 +178,19 @@ static void appendable_types_evolve(void **state)
 		assert_int_equal(longer->head.v.length, 2);
 		assert_null(longer->added);
 		assert_int_equal(longer->tail, 0);
-		assert_int_equal(apus_type_decode(&zoo_app_short_type, payload, n, false, shorter,
-						  NULL, 0),
-				 0);
+		assert_int_equal(
+			apus_type_decode(&zoo_app_short_type, payload, n, false, shorter, NULL, 0),
+			0);
 		assert_int_equal(shorter->a, 0xa5);
 	}
 	/* Undeclared padding after a shorter XCDR1 sample is no member. */
-	assert_true(decode_hex(&zoo_app_type, "0001000007000000a5000000", false, sample_memory) >= 0);
+	assert_true(decode_hex(&zoo_app_type, "0001000007000000a5000000", false, sample_memory) >=
+		    0);
 	assert_int_equal(((struct zoo_app *)(void *)sample_memory)->b, 0);
 	/* A nested struct under XCDR1 has no end of its own and must be whole. */
 	assert_int_equal(decode_hex(&zoo_app_type,
-				    "0001000007000000a500000000000000000000000000000001000000", false,
-				    sample_memory),
+				    "0001000007000000a500000000000000000000000000000001000000",
+				    false, sample_memory),
 			 APUS_EENCODING);
 }
 
@@ -259,15 +264,15 @@ static void big_endian_is_read(void **state)
 
 	(void)state;
 	assert_int_equal(decode_hex(&apus_shape_type,
-				    "0000000000000005424c5545000000000000000afffffffe0000001e", false,
-				    s),
+				    "0000000000000005424c5545000000000000000afffffffe0000001e",
+				    false, s),
 			 0);
 	assert_string_equal(s->color, "BLUE");
 	assert_int_equal(s->x, 10);
 	assert_int_equal(s->y, -2);
 	assert_int_equal(decode_hex(&apus_shape_type,
-				    "0006000000000005424c5545000000000000000afffffffe0000001e", false,
-				    s),
+				    "0006000000000005424c5545000000000000000afffffffe0000001e",
+				    false, s),
 			 0);
 	assert_int_equal(s->shapesize, 30);
 }
@@ -324,13 +329,14 @@ static void string_bound_is_held_both_ways(void **state)
 	memset(s.color, 'c', 128);
 	n = apus_type_encode(&apus_shape_type, &s, APUS_XCDR1, false, payload, sizeof(payload));
 	assert_int_equal(n, 4 + 4 + 132 + 12);
-	assert_int_equal(apus_type_decode(&apus_shape_type, payload, n, false, sample_memory, NULL, 0),
-			 0);
+	assert_int_equal(
+		apus_type_decode(&apus_shape_type, payload, n, false, sample_memory, NULL, 0), 0);
 	/* 130 bytes with the NUL: one character above the bound, though the bytes are there */
 	payload[4] = 130;
 	payload[8 + 128] = 'c';
-	assert_int_equal(apus_type_decode(&apus_shape_type, payload, n, false, sample_memory, NULL, 0),
-			 APUS_EENCODING);
+	assert_int_equal(
+		apus_type_decode(&apus_shape_type, payload, n, false, sample_memory, NULL, 0),
+		APUS_EENCODING);
 	s.color[128] = 'c';
 	assert_int_equal(
 		apus_type_encode(&apus_shape_type, &s, APUS_XCDR1, false, payload, sizeof(payload)),
@@ -348,22 +354,23 @@ static void values_outside_their_type_are_refused(void **state)
 	zoo_fill_prims(&p);
 	n = apus_type_encode(&zoo_prims_type, &p, APUS_XCDR1, false, payload, sizeof(payload));
 	payload[4] = 2; /* the first bool */
-	assert_int_equal(apus_type_decode(&zoo_prims_type, payload, n, false, sample_memory, NULL, 0),
-			 APUS_EENCODING);
+	assert_int_equal(
+		apus_type_decode(&zoo_prims_type, payload, n, false, sample_memory, NULL, 0),
+		APUS_EENCODING);
 	p.flags = 0x1000; /* bit 12 of a 12-bit mask */
 	assert_int_equal(
 		apus_type_encode(&zoo_prims_type, &p, APUS_XCDR1, false, payload, sizeof(payload)),
 		APUS_EENCODING);
 	zoo_fill_nest(&nest);
 	nest.moods.length = 4; /* bound 3 */
-	assert_int_equal(
-		apus_type_encode(&zoo_nest_type, &nest, APUS_XCDR1, false, payload, sizeof(payload)),
-		APUS_EENCODING);
+	assert_int_equal(apus_type_encode(&zoo_nest_type, &nest, APUS_XCDR1, false, payload,
+					  sizeof(payload)),
+			 APUS_EENCODING);
 	zoo_fill_nest(&nest);
 	nest.path.data = NULL;
-	assert_int_equal(
-		apus_type_encode(&zoo_nest_type, &nest, APUS_XCDR1, false, payload, sizeof(payload)),
-		APUS_EENCODING);
+	assert_int_equal(apus_type_encode(&zoo_nest_type, &nest, APUS_XCDR1, false, payload,
+					  sizeof(payload)),
+			 APUS_EENCODING);
 	assert_int_equal(apus_type_encode(&zoo_prims_type, &p, 1, false, payload, sizeof(payload)),
 			 APUS_EINVAL);
 }
@@ -380,8 +387,9 @@ static void arena_too_small_is_a_limit(void **state)
 	used = apus_type_decode(&zoo_nest_type, payload, n, false, sample_memory, arena,
 				sizeof(arena));
 	assert_true(used > 0);
-	assert_int_equal(apus_type_decode(&zoo_nest_type, payload, n, false, sample_memory, arena, used),
-			 used);
+	assert_int_equal(
+		apus_type_decode(&zoo_nest_type, payload, n, false, sample_memory, arena, used),
+		used);
 	for (int room = 0; room < used; room++)
 		assert_int_equal(apus_type_decode(&zoo_nest_type, payload, n, false, sample_memory,
 						  arena, room),

@@ -41,7 +41,8 @@ static void expect_key(const struct apus_wire_keyplan *plan, const char *payload
 	assert_int_equal(extract_hex(plan, payload_hex, key_only, key, n - 1), APUS_ELIMIT);
 }
 
-static void expect_hash(const struct apus_wire_keyplan *plan, const char *key_hex, const char *hash_hex)
+static void expect_hash(const struct apus_wire_keyplan *plan, const char *key_hex,
+			const char *hash_hex)
 {
 	uint8_t key[512], hash[16], want[16];
 	size_t n = zoo_hex(key_hex, key);
@@ -75,14 +76,16 @@ static void fixed_keys_and_hashes(void **state)
 	(void)state;
 	assert_int_equal(apus_wire_keyplan_init(&plan, &zoo_key2_type, 0), 0);
 	assert_int_equal(apus_wire_key_max(&plan), 10);
-	expect_key(&plan, "0001000008070605040302010201000007000000", false, "01020304050607080102");
+	expect_key(&plan, "0001000008070605040302010201000007000000", false,
+		   "01020304050607080102");
 	expect_key(&plan, "00010002080706050403020102010000", true, "01020304050607080102");
 	expect_hash(&plan, "01020304050607080102", "01020304050607080102000000000000");
 	assert_int_equal(apus_wire_keyplan_init(&plan, &zoo_keybig_type, 0), 0);
 	assert_int_equal(apus_wire_key_max(&plan), 32);
-	expect_key(&plan,
-		   "000100006400000065000000660000006700000068000000690000006a0000006b00000005000000",
-		   false, "0000006400000065000000660000006700000068000000690000006a0000006b");
+	expect_key(
+		&plan,
+		"000100006400000065000000660000006700000068000000690000006a0000006b00000005000000",
+		false, "0000006400000065000000660000006700000068000000690000006a0000006b");
 	expect_hash(&plan, "0000006400000065000000660000006700000068000000690000006a0000006b",
 		    "521196db48be1ac0ed87d0e9bfcad6f6");
 	assert_int_equal(apus_wire_keyplan_init(&plan, &apus_blob_type, 0), 0);
@@ -91,12 +94,15 @@ static void fixed_keys_and_hashes(void **state)
 }
 
 /* The key of KeyDeep: mood (id 3), tag (4), part (7) with r (0) and p (2). */
-#define DEEP_KEY "00000002000000047461670055660000" "11223344"
+#define DEEP_KEY                           \
+	"00000002000000047461670055660000" \
+	"11223344"
 
 static void keys_out_of_order_equal_cyclone(void **state)
 {
-	const char *full = "00090000400000000a000000736f6d6520746578740000001200000044332211020000006e"
-			   "006655020000006d00000003000000090909000200000004000000746167004d000000";
+	const char *full =
+		"00090000400000000a000000736f6d6520746578740000001200000044332211020000006e"
+		"006655020000006d00000003000000090909000200000004000000746167004d000000";
 	const char *key_only = "000900000200000004000000746167006655000044332211";
 	struct apus_wire_keyplan plan;
 	struct zoo_keydeep deep;
@@ -117,14 +123,19 @@ static void keys_out_of_order_equal_cyclone(void **state)
 	assert_memory_equal(payload, want, n);
 	assert_int_equal(apus_wire_key_payload(&plan, key, key_bytes, APUS_XCDR2, payload, n - 1),
 			 APUS_ELIMIT);
-	assert_int_equal(apus_type_encode(&zoo_keydeep_type, &deep, APUS_XCDR2, true, payload, n), n);
+	assert_int_equal(apus_type_encode(&zoo_keydeep_type, &deep, APUS_XCDR2, true, payload, n),
+			 n);
 	assert_memory_equal(payload, want, n);
 }
 
 static void key_payload_with_dheaders_is_accepted(void **state)
 {
 	/* As XTypes has it: DHEADER 24 { part: DHEADER 6 {p, r}; padding; mood; tag } */
-	const char *hex = "0009000018000000" "06000000443322116655" "0000" "02000000" "0400000074616700";
+	const char *hex = "0009000018000000"
+			  "06000000443322116655"
+			  "0000"
+			  "02000000"
+			  "0400000074616700";
 	struct apus_wire_keyplan plan;
 	struct zoo_keydeep back;
 	uint8_t payload[64], arena[64];
@@ -167,8 +178,8 @@ static void every_form_gives_one_key(void **state)
 		assert_int_equal(apus_wire_keyplan_init(&plan, type, 0), 0);
 		n = apus_wire_key_from_sample(&plan, samples[i / 8], key, sizeof(key));
 		assert_true(n > 0);
-		len = apus_wire_cdr_encode(type, samples[i / 8], representation, key_only, big, payload,
-					   sizeof(payload));
+		len = apus_wire_cdr_encode(type, samples[i / 8], representation, key_only, big,
+					   payload, sizeof(payload));
 		m = apus_wire_key_extract(&plan, payload, len, key_only, again, sizeof(again));
 		assert_int_equal(m, n);
 		assert_memory_equal(key, again, n);
@@ -225,7 +236,8 @@ static void limits_are_held(void **state)
 	assert_int_equal(apus_wire_keyplan_init(&plan, &zoo_keyopen_type, 9), 0);
 	n = apus_type_encode(&zoo_keyopen_type, &open, APUS_XCDR1, false, payload, sizeof(payload));
 	/* 4 + 5 characters + NUL = 10 */
-	assert_int_equal(apus_wire_key_extract(&plan, payload, n, false, key, sizeof(key)), APUS_ELIMIT);
+	assert_int_equal(apus_wire_key_extract(&plan, payload, n, false, key, sizeof(key)),
+			 APUS_ELIMIT);
 	assert_int_equal(apus_wire_key_from_sample(&plan, &open, key, sizeof(key)), APUS_ELIMIT);
 	assert_int_equal(apus_wire_keyplan_init(&plan, &zoo_keyopen_type, 10), 0);
 	assert_int_equal(apus_wire_key_extract(&plan, payload, n, false, key, sizeof(key)), 10);
@@ -243,20 +255,27 @@ static void forgeries_are_refused(void **state)
 
 	(void)state;
 	assert_int_equal(apus_wire_keyplan_init(&plan, &apus_shape_type, 0), 0);
-	assert_int_equal(extract_hex(&plan, "00010000ffffffff424c5545", false, key, 256), APUS_EENCODING);
-	assert_int_equal(extract_hex(&plan, "0001000004000000424c5545", false, key, 256), APUS_EENCODING);
+	assert_int_equal(extract_hex(&plan, "00010000ffffffff424c5545", false, key, 256),
+			 APUS_EENCODING);
+	assert_int_equal(extract_hex(&plan, "0001000004000000424c5545", false, key, 256),
+			 APUS_EENCODING);
 	assert_int_equal(extract_hex(&plan, "0003000005000000424c554500000000", false, key, 256),
 			 APUS_EENCODING);
-	assert_int_equal(extract_hex(&plan, "000900000900000005000000424c554500000000", false, key, 256),
-			 APUS_EENCODING);
+	assert_int_equal(
+		extract_hex(&plan, "000900000900000005000000424c554500000000", false, key, 256),
+		APUS_EENCODING);
 	/* key-only with a member behind the key */
-	assert_int_equal(extract_hex(&plan, "0001000005000000424c5545000000000a000000", true, key, 256),
-			 APUS_EENCODING);
+	assert_int_equal(
+		extract_hex(&plan, "0001000005000000424c5545000000000a000000", true, key, 256),
+		APUS_EENCODING);
 	/* canonical bytes that are none: trailing byte, no NUL, nothing */
 	zoo_hex("00000005424c55450000", key);
-	assert_int_equal(apus_wire_key_payload(&plan, key, 10, APUS_XCDR1, out, 256), APUS_EENCODING);
-	assert_int_equal(apus_wire_key_payload(&plan, key, 8, APUS_XCDR1, out, 256), APUS_EENCODING);
-	assert_int_equal(apus_wire_key_payload(&plan, key, 0, APUS_XCDR1, out, 256), APUS_EENCODING);
+	assert_int_equal(apus_wire_key_payload(&plan, key, 10, APUS_XCDR1, out, 256),
+			 APUS_EENCODING);
+	assert_int_equal(apus_wire_key_payload(&plan, key, 8, APUS_XCDR1, out, 256),
+			 APUS_EENCODING);
+	assert_int_equal(apus_wire_key_payload(&plan, key, 0, APUS_XCDR1, out, 256),
+			 APUS_EENCODING);
 	assert_int_equal(apus_wire_key_payload(&plan, key, 9, 1, out, 256), APUS_EINVAL);
 }
 

@@ -50,12 +50,12 @@ static void struct_mistakes_are_refused(void **state)
 	struct mistake m;
 
 	(void)state;
-#define REFUSED(change)                                                                            \
-	do {                                                                                       \
-		init_two(&m);                                                                      \
-		assert_int_equal(apus_type_check(&m.type), 0);                                     \
-		change;                                                                            \
-		assert_int_equal(apus_type_check(&m.type), APUS_EINVAL);                           \
+#define REFUSED(change)                                                  \
+	do {                                                             \
+		init_two(&m);                                            \
+		assert_int_equal(apus_type_check(&m.type), 0);           \
+		change;                                                  \
+		assert_int_equal(apus_type_check(&m.type), APUS_EINVAL); \
 	} while (0)
 	REFUSED(m.type.name = NULL);
 	REFUSED(m.type.name = "");
@@ -90,7 +90,7 @@ static void element_mistakes_are_refused(void **state)
 	static const struct apus_label labels[] = {{"X", 0}, {"Y", 0}, {"X", 8}};
 
 	(void)state;
-#define ELEMENT(...)                                                                               \
+#define ELEMENT(...) \
 	REFUSED(m.element = ((struct apus_type){__VA_ARGS__}); m.members[1].type = &m.element)
 	ELEMENT(.kind = APUS_KIND_INT32, .size_bytes = 8, .align_bytes = 4);
 	ELEMENT(.kind = APUS_KIND_ENUM, .size_bytes = 4, .align_bytes = 4);

@@ -5,26 +5,27 @@
 #include <string.h>
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-#define STRUCT(name_, ext, ctype, members_)                                                        \
-	{                                                                                          \
-		.name = name_, .kind = APUS_KIND_STRUCT, .extensibility = ext,                     \
-		.size_bytes = sizeof(ctype), .align_bytes = _Alignof(ctype), .members = members_,  \
-		.member_count = COUNT(members_)                                                    \
+#define STRUCT(name_, ext, ctype, members_)                                                       \
+	{                                                                                         \
+		.name = name_, .kind = APUS_KIND_STRUCT, .extensibility = ext,                    \
+		.size_bytes = sizeof(ctype), .align_bytes = _Alignof(ctype), .members = members_, \
+		.member_count = COUNT(members_)                                                   \
 	}
-#define SEQUENCE(element_, bound_)                                                                 \
-	{                                                                                          \
-		.kind = APUS_KIND_SEQUENCE, .size_bytes = sizeof(struct apus_sequence),            \
-		.align_bytes = _Alignof(struct apus_sequence), .element = element_, .bound = bound_ \
+#define SEQUENCE(element_, bound_)                                                      \
+	{                                                                               \
+		.kind = APUS_KIND_SEQUENCE, .size_bytes = sizeof(struct apus_sequence), \
+		.align_bytes = _Alignof(struct apus_sequence), .element = element_,     \
+		.bound = bound_                                                         \
 	}
-#define ARRAY(element_, ctype, bound_)                                                             \
-	{                                                                                          \
-		.kind = APUS_KIND_ARRAY, .size_bytes = sizeof(ctype[bound_]),                      \
-		.align_bytes = _Alignof(ctype), .element = element_, .bound = bound_               \
+#define ARRAY(element_, ctype, bound_)                                               \
+	{                                                                            \
+		.kind = APUS_KIND_ARRAY, .size_bytes = sizeof(ctype[bound_]),        \
+		.align_bytes = _Alignof(ctype), .element = element_, .bound = bound_ \
 	}
-#define STRING(bound_)                                                                             \
-	{                                                                                          \
-		.kind = APUS_KIND_STRING, .size_bytes = (bound_) + 1, .align_bytes = 1,            \
-		.bound = bound_                                                                    \
+#define STRING(bound_)                                                                  \
+	{                                                                               \
+		.kind = APUS_KIND_STRING, .size_bytes = (bound_) + 1, .align_bytes = 1, \
+		.bound = bound_                                                         \
 	}
 
 static const struct apus_type octets = SEQUENCE(&apus_type_octet, 0);
@@ -49,9 +50,9 @@ const struct apus_type zoo_flags_type = {.name = "Flags",
 					 .labels = flag_labels,
 					 .label_count = COUNT(flag_labels)};
 
-#define M(ctype, field, type, id, key)                                                             \
-	{                                                                                          \
-		#field, type, offsetof(ctype, field), id, key                                      \
+#define M(ctype, field, type, id, key)                        \
+	{                                                     \
+#field, type, offsetof(ctype, field), id, key \
 	}
 
 static const struct apus_member final_members[] = {
@@ -194,9 +195,9 @@ const struct apus_type zoo_keyopen_type =
 	STRUCT("KeyOpen", APUS_FINAL, struct zoo_keyopen, keyopen_members);
 
 const struct apus_type *const zoo_all[ZOO_COUNT] = {
-	&apus_shape_type,    &apus_shape_extended_type, &apus_blob_type,  &zoo_final_type,
-	&zoo_app_type,	     &zoo_app_short_type,	&zoo_app_long_type, &zoo_key2_type,
-	&zoo_keybig_type,    &zoo_prims_type,		&zoo_nest_type,	  &zoo_keydeep_type,
+	&apus_shape_type,  &apus_shape_extended_type, &apus_blob_type,    &zoo_final_type,
+	&zoo_app_type,     &zoo_app_short_type,       &zoo_app_long_type, &zoo_key2_type,
+	&zoo_keybig_type,  &zoo_prims_type,           &zoo_nest_type,     &zoo_keydeep_type,
 	&zoo_keyopen_type,
 };
 
