@@ -4,9 +4,6 @@
  * one with its verdict and header, then one for each of its submessages. check_captures.py compares
  * the lines with another decoder. To show more of a submessage, add to its print_ function here and
  * to the function of the same name there.
- *
- * With -x DIRECTORY it writes each RTPS datagram to a file of its own instead: the seeds of
- * fuzz_message.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -159,47 +156,16 @@ static void print_datagram(const struct pcap_datagram *d)
 	}
 }
 
-/* Writes an RTPS datagram as a seed named after its first submessages, so that near copies of one
- * exchange replace each other and some hundred remain. */
-static bool write_seed(const char *directory, const struct pcap_datagram *d)
-{
-	char path[512];
-	struct apus_wire_message m;
-	struct apus_wire_submessage s;
-	int n = snprintf(path, sizeof(path), "%s/%04zu", directory, d->payload_bytes);
-
-	if (apus_wire_open(&m, d->payload, d->payload_bytes) != APUS_WIRE_ACCEPT ||
-	    d->payload_bytes > 4096)
-		return true;
-	while (apus_wire_next(&m, &s) != APUS_WIRE_END && (size_t)n < sizeof(path) - 8)
-		n += snprintf(path + n, sizeof(path) - (size_t)n, "-%02x%02x", s.id, s.flags);
-	FILE *f = fopen(path, "wb");
-
-	if (!f) {
-		perror(path);
-		return false;
-	}
-	bool written = fwrite(d->payload, 1, d->payload_bytes, f) == d->payload_bytes;
-
-	return fclose(f) == 0 && written;
-}
-
 int main(int argc, char **argv)
 {
-	const char *seeds = argc > 2 && strcmp(argv[1], "-x") == 0 ? argv[2] : NULL;
-
-	for (int i = seeds ? 3 : 1; i < argc; i++) {
+	for (int i = 1; i < argc; i++) {
 		struct pcap p;
 		struct pcap_datagram d;
 
 		if (!pcap_open(&p, argv[i]))
 			return 1;
-		while (pcap_next(&p, &d)) {
-			if (!seeds)
-				print_datagram(&d);
-			else if (!write_seed(seeds, &d))
-				return 1;
-		}
+		while (pcap_next(&p, &d))
+			print_datagram(&d);
 		pcap_close(&p);
 	}
 	return 0;

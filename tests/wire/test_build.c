@@ -449,6 +449,21 @@ static void test_build_refusals(void **state)
 	assert_int_equal(b.length, 20);
 }
 
+/* Stray bits behind the end of a set do not reach the wire. */
+static void test_build_stray_bits(void **state)
+{
+	(void)state;
+	uint8_t buffer[128];
+	struct apus_wire_builder b;
+	struct apus_wire_acknack a = {.set = {1, 33, {UINT32_MAX, UINT32_MAX, UINT32_MAX}}};
+	static const uint8_t expected[] = {33, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0x80};
+
+	assert_int_equal(apus_wire_begin(&b, buffer, sizeof(buffer), &own), 0);
+	assert_int_equal(apus_wire_acknack(&b, &a), 0);
+	assert_memory_equal(buffer + 20 + 4 + 16, expected, sizeof(expected));
+	assert_int_equal(b.length, 20 + 4 + 16 + 12 + 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -462,6 +477,7 @@ int main(void)
 		cmocka_unit_test(test_build_external_payload),
 		cmocka_unit_test(test_build_submessage_limit),
 		cmocka_unit_test(test_build_refusals),
+		cmocka_unit_test(test_build_stray_bits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

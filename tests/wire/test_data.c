@@ -407,6 +407,28 @@ static void test_data_frag_rules(void **state)
 	}
 }
 
+/* The fields up to the sample size take 28 bytes. */
+static void test_data_frag_octets_to_inline_qos(void **state)
+{
+	(void)state;
+	static const struct frag_row row = {1, 1, 1, 100, 350, 100, APUS_WIRE_ACCEPT, 100};
+	static const uint16_t refused[] = {0, 24, 27, 32, 1000};
+
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		struct raw w;
+
+		raw_data_frag(&w, true, 0, &row);
+		assert_int_equal(verdict_of(&w), APUS_WIRE_ACCEPT);
+		if (refused[i] < 28) { /* so that the payload's size is no reason */
+			w.length -= 28 - refused[i];
+			raw_close(&w);
+		}
+		w.bytes[26] = (uint8_t)refused[i];
+		w.bytes[27] = (uint8_t)(refused[i] >> 8);
+		assert_int_equal(verdict_of(&w), APUS_WIRE_MALFORMED);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -421,6 +443,7 @@ int main(void)
 		cmocka_unit_test(test_parameter_iterator),
 		cmocka_unit_test(test_data_frag),
 		cmocka_unit_test(test_data_frag_rules),
+		cmocka_unit_test(test_data_frag_octets_to_inline_qos),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
