@@ -95,11 +95,14 @@ int64_t apus_wire_value_duration_ns(struct apus_wire_value *value)
 
 	time.seconds = apus_wire_value_u32(value);
 	time.fraction = apus_wire_value_u32(value);
+	/* By the sign of the seconds: -1 s and the largest fraction round to 0. */
+	if (time.seconds > INT32_MAX) {
+		value->cursor.failed = true;
+		return 0;
+	}
+	/* What rounds up to the seconds of infinity could not be said again otherwise. */
 	ns = apus_wire_duration_to_ns(time);
-	if (ns >= 0)
-		return ns;
-	value->cursor.failed = true;
-	return 0;
+	return ns < INT32_MAX * APUS_NS_PER_SEC ? ns : APUS_INFINITE_NS;
 }
 
 struct apus_locator apus_wire_value_locator(struct apus_wire_value *value)

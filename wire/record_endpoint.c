@@ -120,16 +120,15 @@ static enum apus_wire_verdict read_representations(struct apus_wire_value *value
 	uint32_t count = apus_wire_value_u32(value);
 
 	qos->representation_count = 0;
+	memset(qos->representations, 0, sizeof(qos->representations));
 	for (uint32_t i = 0; i < count && !apus_wire_value_bad(value); i++) {
 		int16_t id = (int16_t)apus_wire_value_u16(value);
 
 		if ((i == 0 || (id >= 0 && id <= 2)) && !has_representation(qos, id))
 			qos->representations[qos->representation_count++] = id;
 	}
-	if (count == 0) {
-		qos->representations[0] = 0;
-		qos->representation_count = 1;
-	}
+	if (count == 0)
+		qos->representation_count = 1; /* of XCDR1, which is 0 */
 	return APUS_WIRE_ACCEPT;
 }
 
