@@ -39,7 +39,10 @@ struct apus_dp_reader_match {
 	bool reliable;        /**< it acknowledges */
 	bool transient_local; /**< it wants history from before the match */
 	bool inline_qos;      /**< it expects inline QoS */
-	bool local;           /**< same process: delivered by reference where the worker is the same */
+	bool local;           /**< same participant: delivered directly where the worker is the same */
+	/** Interop: Fast DDS 2.9.1 takes the start of a key-only payload for the instance handle; its own
+	 *  form, key hash without payload, it understands. Set for its readers. */
+	bool hash_only_dispose;
 	struct apus_dp_addr unicast;   /**< where its samples go: the reader's locator, else its participant's */
 	struct apus_dp_addr multicast; /**< family 0 = none */
 	const struct apus_dp_predicate *predicate; /**< writer-side filter, NULL = send everything */

@@ -107,7 +107,7 @@ static bool starved(struct apus_dp_udp *u)
 	return true;
 }
 
-static int receive(struct apus_dp_udp *u, uint32_t socket_idx, int max, struct apus_dp_rx *out)
+int apus_dp_udp_receive(struct apus_dp_udp *u, uint32_t socket_idx, int max, struct apus_dp_rx *out)
 {
 	struct apus_dp_udp_socket *s = &u->socket[socket_idx];
 	int offered = max < s->guess ? max : s->guess;
@@ -136,7 +136,7 @@ static int receive_groups(struct apus_dp_udp *u, bool all, int max, struct apus_
 
 	for (uint32_t i = 1; i < u->socket_count && n < max; i++)
 		if (u->socket[i].fd >= 0 && !u->socket[i].leaving && (all || u->socket[i].hot))
-			n += receive(u, i, max - n, out + n);
+			n += apus_dp_udp_receive(u, i, max - n, out + n);
 	return n;
 }
 
@@ -145,17 +145,17 @@ int apus_dp_udp_rx(struct apus_dp_udp *u, int max, struct apus_dp_rx *out)
 	int n;
 
 	if (u->socket_count == 1)
-		return receive(u, 0, max, out);
+		return apus_dp_udp_receive(u, 0, max, out);
 	if (u->calls_to_sweep > 0) {
 		u->calls_to_sweep--;
-		n = receive(u, 0, max, out);
+		n = apus_dp_udp_receive(u, 0, max, out);
 		/* A sleeper must be able to believe a 0, so it has every socket looked at. */
 		return n + receive_groups(u, u->epoll_live, max - n, out + n);
 	}
 	/* Groups first on a sweep, or a busy unicast socket would leave them no room for ever. */
 	u->calls_to_sweep = (uint8_t)(u->config.group_poll_interval - 1);
 	n = receive_groups(u, true, max, out);
-	return n + receive(u, 0, max - n, out + n);
+	return n + apus_dp_udp_receive(u, 0, max - n, out + n);
 }
 
 static int socket_rx(struct apus_dp_queue *q, int max, struct apus_dp_rx *out)
@@ -167,11 +167,6 @@ static void socket_release(struct apus_dp_queue *q, const struct apus_dp_rx *rx,
 {
 	for (int i = 0; i < n; i++)
 		apus_dp_udp_pool_release(&apus_dp_udp_of(q)->pool, rx[i].token);
-}
-
-static int socket_tx(struct apus_dp_queue *q, const struct apus_dp_tx *tx, int n)
-{
-	return apus_dp_udp_tx(apus_dp_udp_of(q), tx, n, apus_dp_udp_send_plain);
 }
 
 static int socket_leave(struct apus_dp_queue *q, const struct apus_dp_group *group)
@@ -192,7 +187,7 @@ static void socket_close(struct apus_dp_queue *q)
 static const struct apus_dp_queue_ops socket_ops = {
 	.rx = socket_rx,
 	.release = socket_release,
-	.tx = socket_tx,
+	.tx = apus_dp_udp_tx,
 	.join = apus_dp_udp_join,
 	.leave = socket_leave,
 	.fd = apus_dp_udp_fd,

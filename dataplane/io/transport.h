@@ -147,6 +147,11 @@ struct apus_dp_queue_config {
 	 * because each look is a system call; default 8. At each call once apus_dp_queue_fd()
 	 * has been used. */
 	uint8_t group_poll_interval;
+	/* io_uring kind: unicast is received by plain calls until so many receive calls on balance
+	 * (0…255) have found a burst, then through the ring until as many have not; default 64. A
+	 * single datagram is cheaper by a plain call, a burst through the ring. 0 = always the
+	 * ring. */
+	uint8_t ring_after;
 };
 
 /** What happened on a queue. Written under the turn, read by anybody. */
@@ -163,6 +168,7 @@ struct apus_dp_queue_counters {
 	struct apus_counter
 		tx_segmented; /* datagrams of `tx` that left as part of a UDP_SEGMENT run */
 	struct apus_counter segment_refusals; /* times the kernel refused UDP_SEGMENT */
+	struct apus_counter ring_switches; /* io_uring: times unicast moved to or from the ring */
 	struct apus_counter
 		foreign_calls;        /* io_uring: receive calls by other threads than the issuer */
 	struct apus_counter syscalls; /* made by receive and send */

@@ -73,6 +73,7 @@ void apus_dp_queue_config_default(struct apus_dp_queue_config *config)
 	config->multicast_loop = true;
 	config->segment = true;
 	config->group_poll_interval = 8;
+	config->ring_after = 64;
 }
 
 static bool group_valid(const struct apus_dp_group *group)

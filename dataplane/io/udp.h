@@ -6,7 +6,7 @@
  *   udp.c     opens, joins, leaves, closes; chooses the kind
  *   send.c    turns a burst of gathers into message headers and UDP_SEGMENT runs, and sends them
  *   socket.c  the sockets kind, and receiving by recvmmsg for both
- *   uring.c   the io_uring kind: receives through rings, falls back on the above for other threads
+ *   uring.c   the io_uring kind: receives through a ring, falls back on the above for other threads
  *
  * Everything is under the turn (see transport.h); nothing here is atomic but the counters.
  */
@@ -114,19 +114,14 @@ void apus_dp_udp_pool_fini(struct apus_dp_udp_pool *pool);
 /** Gives one buffer back by its token. */
 void apus_dp_udp_pool_release(struct apus_dp_udp_pool *pool, uint32_t token);
 
+/** Receives from one socket by recvmmsg, into the pool: one system call. 0…max datagrams. */
+int apus_dp_udp_receive(struct apus_dp_udp *u, uint32_t socket_idx, int max,
+			struct apus_dp_rx *out);
 /** Receives from all sockets by recvmmsg, into the pool. See apus_dp_queue_rx(). */
 int apus_dp_udp_rx(struct apus_dp_udp *u, int max, struct apus_dp_rx *out);
 
-/** Fills in `result` of the headers from..header_count of `u->burst`; sends them in order. Stops
- *  at a refusal, and returns the index after the last header that has a result. */
-typedef int apus_dp_udp_send_fn(struct apus_dp_udp *u, int from);
-
-/** By sendmmsg on the unicast socket. */
-apus_dp_udp_send_fn apus_dp_udp_send_plain;
-
-/** Sends a burst through `send`. See apus_dp_queue_tx(). */
-int apus_dp_udp_tx(struct apus_dp_udp *u, const struct apus_dp_tx *tx, int n,
-		   apus_dp_udp_send_fn *send);
+/** Sends a burst on the unicast socket. See apus_dp_queue_tx(). */
+int apus_dp_udp_tx(struct apus_dp_queue *q, const struct apus_dp_tx *tx, int n);
 
 /** Group and sleeping operations common to both kinds; contracts as in transport.h. */
 int apus_dp_udp_join(struct apus_dp_queue *q, const struct apus_dp_group *group);

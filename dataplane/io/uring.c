@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The io_uring kind of queue.
+ * The io_uring kind of queue: multishot receives, one a socket, into one ring of provided buffers.
  *
- * Receiving: one multishot receive a socket, all of them into one ring of provided buffers. An idle
- * call reads memory only (the TASKRUN flag and the completion tail), however many groups are
- * joined; that is what this kind buys. Sending: bursts of many headers through a second ring, so
- * that their completions never mix with received datagrams; short bursts by plain calls, which are
- * cheaper.
+ * What it buys: groups cost nothing while they are idle (looking at the ring is a memory read), and
+ * a burst costs a quarter less than by recvmmsg. What it costs: a single datagram takes about 0.7
+ * us longer each way, because the kernel wakes, defers and re-arms. So unicast is received by plain
+ * calls while datagrams come singly, and moves to the ring while they come in bursts
+ * (config.ring_after). Sends are plain calls always; see send.c.
  *
- * Who may do what. Rings are created disabled by the opening thread. The first thread that receives
- * enables them and is the issuer from then on: the kernel takes submissions from no other thread
- * (SINGLE_ISSUER), and without submissions none of the deferred work runs. Any other thread under
- * the turn first takes what has already arrived in the completion queue (plain memory, ordered by
- * the turn word), then reads the sockets itself into a small pool; the kernel's armed receives
- * simply find nothing later. Buffers may be given back by any thread: that is a store into the
- * buffer ring.
+ * Who may do what. The ring is created disabled by the opening thread. The first thread that
+ * receives enables it and is the issuer from then on: the kernel takes submissions from no other
+ * thread (SINGLE_ISSUER), and without submissions none of the deferred work runs. Any other thread
+ * under the turn first takes what has already arrived in the completion queue (plain memory,
+ * ordered by the turn word), then reads the sockets itself; the kernel's armed receives simply find
+ * nothing later. Buffers may be given back by any thread: that is a store into the buffer ring.
  *
  * Out of buffers, the kernel ends the receive with ENOBUFS; datagrams stay in the socket and come
  * after the re-arm, which happens at the issuer's next call with a buffer free.
@@ -33,17 +32,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* From this many headers on a burst goes through the ring (measured:
- * bench/e2e/pingpong_transport). */
-#define SEND_RING_MIN 16
+#define QUEUE_ENTRIES 64
+
+/* From this many datagrams on a receive call has found a burst. */
+#define BURST_MIN 4
 
 /* Completions of requests that are about a socket, but no receive. */
 #define USER_DATA_CANCEL UINT64_C(0x100)
 
 #define BUFFER_GROUP 0
-
-/* Buffers for receive calls of threads that are not the issuer. */
-#define FOREIGN_BUFFERS 64
 
 /* A close by another thread than the issuer waits this often, this long, for the port: 0.3 s at
  * most. */
@@ -51,11 +48,13 @@
 #define CLOSE_PAUSE_NS 1000000
 
 struct apus_dp_uring {
-	struct io_uring ring;      /* receives */
-	struct io_uring send_ring; /* sends */
-	pid_t issuer;              /* thread id; 0: none yet */
-	bool lost;                 /* the issuer is gone: plain calls for ever */
-	bool arm_pending;          /* a socket may need its receive (re-)armed, or cancelled */
+	struct io_uring ring;
+	pid_t issuer;     /* thread id; 0: none yet */
+	bool lost;        /* the issuer is gone: plain calls for ever */
+	bool arm_pending; /* a socket may need its receive (re-)armed, or cancelled */
+	bool direct;      /* unicast is received by plain calls */
+	bool ring_first;  /* who is looked at first takes turns, so that neither starves */
+	uint8_t density; /* 0…ring_after: receive calls that found a burst, less those that did not */
 
 	struct io_uring_buf_ring *buffers; /* `count` entries, page-aligned */
 	size_t buffers_bytes;
@@ -110,7 +109,7 @@ static bool is_issuer(struct apus_dp_uring *r)
 		return !r->lost;
 	if (r->issuer != 0 || r->lost)
 		return false;
-	if (enable(&r->ring) != 0 || enable(&r->send_ring) != 0) {
+	if (enable(&r->ring) != 0) {
 		r->lost = true;
 		return false;
 	}
@@ -135,19 +134,25 @@ static void submit(struct apus_dp_udp *u)
 	check_lost(u, io_uring_submit(&u->uring->ring));
 }
 
-/* Queues a receive, or the end of one, for a socket. False: the submission queue is full. */
-static bool arm(struct apus_dp_uring *r, struct apus_dp_udp_socket *s, uint32_t socket_idx)
+static bool wants_ring(const struct apus_dp_udp *u, uint32_t socket_idx)
 {
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&r->ring);
+	return !u->socket[socket_idx].leaving && !(socket_idx == 0 && u->uring->direct);
+}
+
+/* Queues a receive, or the end of one, for a socket. False: the submission queue is full. */
+static bool arm(struct apus_dp_udp *u, uint32_t socket_idx)
+{
+	struct apus_dp_udp_socket *s = &u->socket[socket_idx];
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->uring->ring);
 
 	if (!sqe)
 		return false;
-	if (s->leaving) {
+	if (s->armed) {
 		io_uring_prep_cancel64(sqe, socket_idx, 0);
 		io_uring_sqe_set_data64(sqe, USER_DATA_CANCEL);
 		return true;
 	}
-	io_uring_prep_recvmsg_multishot(sqe, s->fd, &r->shape, 0);
+	io_uring_prep_recvmsg_multishot(sqe, s->fd, &u->uring->shape, 0);
 	sqe->flags |= IOSQE_BUFFER_SELECT;
 	sqe->buf_group = BUFFER_GROUP;
 	io_uring_sqe_set_data64(sqe, socket_idx);
@@ -155,7 +160,7 @@ static bool arm(struct apus_dp_uring *r, struct apus_dp_udp_socket *s, uint32_t 
 	return true;
 }
 
-/* Arms what is not armed, and cancels what is being left. Only the issuer. */
+/* Arms what should be and is not, and cancels the reverse. Only the issuer. */
 static void arm_all(struct apus_dp_udp *u)
 {
 	struct apus_dp_uring *r = u->uring;
@@ -164,12 +169,10 @@ static void arm_all(struct apus_dp_udp *u)
 
 	r->arm_pending = false;
 	for (uint32_t i = 0; i < u->socket_count; i++) {
-		struct apus_dp_udp_socket *s = &u->socket[i];
-
-		if (s->fd < 0 || s->armed != s->leaving)
+		if (u->socket[i].fd < 0 || u->socket[i].armed == wants_ring(u, i))
 			continue;
 		/* Arming without a buffer would only earn the next ENOBUFS. */
-		if ((s->leaving || !full) && arm(r, s, i))
+		if ((u->socket[i].armed || !full) && arm(u, i))
 			queued = true;
 		else
 			r->arm_pending = true;
@@ -299,6 +302,48 @@ static int foreign_rx(struct apus_dp_udp *u, int max, struct apus_dp_rx *out)
 	return n > 0 ? n : apus_dp_udp_rx(u, max, out);
 }
 
+/* Takes what the ring has, and if that is nothing, what the kernel was holding back for it. */
+static int ring_rx(struct apus_dp_udp *u, int max, struct apus_dp_rx *out)
+{
+	struct apus_dp_uring *r = u->uring;
+	int n = reap(u, max, out);
+
+	if (n > 0 || max == 0 || !has_kernel_work(r))
+		return n;
+	apus_counter_add(&u->q.counters.syscalls, 1);
+	check_lost(u, io_uring_get_events(&r->ring));
+	return reap(u, max, out);
+}
+
+/* While an earlier receive of unicast is still ending in the ring, what it brings comes first. */
+static int direct_rx(struct apus_dp_udp *u, int max, struct apus_dp_rx *out)
+{
+	if (!u->uring->direct || u->socket[0].armed || max == 0)
+		return 0;
+	return apus_dp_udp_receive(u, 0, max, out);
+}
+
+/* Moves unicast to the ring or back, after as many calls in favour as config.ring_after says. */
+static void adapt(struct apus_dp_udp *u, int n)
+{
+	struct apus_dp_uring *r = u->uring;
+	uint8_t limit = u->config.ring_after;
+	bool direct;
+
+	if (limit == 0 || n == 0)
+		return;
+	if (n >= BURST_MIN && r->density < limit)
+		r->density++;
+	else if (n < BURST_MIN && r->density > 0)
+		r->density--;
+	direct = r->direct ? r->density < limit : r->density == 0;
+	if (direct == r->direct)
+		return;
+	r->direct = direct;
+	r->arm_pending = true;
+	apus_counter_add(&u->q.counters.ring_switches, 1);
+}
+
 static int uring_rx(struct apus_dp_queue *q, int max, struct apus_dp_rx *out)
 {
 	struct apus_dp_udp *u = apus_dp_udp_of(q);
@@ -309,12 +354,16 @@ static int uring_rx(struct apus_dp_queue *q, int max, struct apus_dp_rx *out)
 		return foreign_rx(u, max, out);
 	if (r->arm_pending)
 		arm_all(u);
-	n = reap(u, max, out);
-	if (n > 0 || !has_kernel_work(r))
-		return n;
-	apus_counter_add(&u->q.counters.syscalls, 1);
-	check_lost(u, io_uring_get_events(&r->ring));
-	return reap(u, max, out);
+	r->ring_first = !r->ring_first;
+	if (r->ring_first) {
+		n = ring_rx(u, max, out);
+		n += direct_rx(u, max - n, out + n);
+	} else {
+		n = direct_rx(u, max, out);
+		n += ring_rx(u, max - n, out + n);
+	}
+	adapt(u, n);
+	return n;
 }
 
 static void uring_release(struct apus_dp_queue *q, const struct apus_dp_rx *rx, int n)
@@ -335,51 +384,6 @@ static void uring_release(struct apus_dp_queue *q, const struct apus_dp_rx *rx, 
 	io_uring_buf_ring_advance(r->buffers, staged);
 	r->held -= (uint32_t)staged;
 	r->starved = false;
-}
-
-/* One submission for all headers. None can wait in the kernel (MSG_DONTWAIT), so all have completed
- * when the call returns. */
-static int send_ring(struct apus_dp_udp *u, int from)
-{
-	struct apus_dp_udp_burst *b = &u->burst;
-	struct io_uring *ring = &u->uring->send_ring;
-	int n = b->header_count - from;
-	struct io_uring_cqe *cqe;
-	unsigned head, seen = 0;
-	int rc;
-
-	if (n < SEND_RING_MIN)
-		return apus_dp_udp_send_plain(u, from);
-	for (int h = from; h < b->header_count; h++) {
-		struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
-
-		/* Not a registered file: that would keep the port taken until the ring is torn
-		 * down, which the kernel does some time after the close. */
-		io_uring_prep_sendmsg(sqe, u->socket[0].fd, &b->header[h].msg_hdr, MSG_DONTWAIT);
-		io_uring_sqe_set_data64(sqe, (uint64_t)h);
-		b->result[h] = -EIO;
-	}
-	rc = io_uring_submit_and_wait(ring, (unsigned)n);
-	apus_counter_add(&u->q.counters.syscalls, 1);
-	check_lost(u, rc);
-	/* Acquire and release as in reap(). */
-	io_uring_for_each_cqe(ring, head, cqe)
-	{
-		if (cqe->user_data < APUS_DP_BURST_MAX)
-			b->result[cqe->user_data] = cqe->res;
-		seen++;
-	}
-	io_uring_cq_advance(ring, seen);
-	return b->header_count;
-}
-
-static int uring_tx(struct apus_dp_queue *q, const struct apus_dp_tx *tx, int n)
-{
-	struct apus_dp_udp *u = apus_dp_udp_of(q);
-	struct apus_dp_uring *r = u->uring;
-	bool own = r->issuer == this_thread() && !r->lost;
-
-	return apus_dp_udp_tx(u, tx, n, own ? send_ring : apus_dp_udp_send_plain);
 }
 
 static int uring_join(struct apus_dp_queue *q, const struct apus_dp_group *group)
@@ -408,8 +412,6 @@ static void uring_destroy(struct apus_dp_uring *r)
 {
 	if (r->ring.ring_fd >= 0)
 		io_uring_queue_exit(&r->ring);
-	if (r->send_ring.ring_fd >= 0)
-		io_uring_queue_exit(&r->send_ring);
 	if (r->memory)
 		munmap(r->memory, r->count * r->stride_bytes);
 	if (r->buffers)
@@ -472,7 +474,7 @@ static void uring_close(struct apus_dp_queue *q)
 static const struct apus_dp_queue_ops uring_ops = {
 	.rx = uring_rx,
 	.release = uring_release,
-	.tx = uring_tx,
+	.tx = apus_dp_udp_tx,
 	.join = uring_join,
 	.leave = uring_leave,
 	.fd = apus_dp_udp_fd,
@@ -485,10 +487,10 @@ static int create_ring(unsigned cq_entries, struct io_uring *ring)
 	struct io_uring_params params = {
 		.flags = IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER |
 			 IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
-			 IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE,
+			 IORING_SETUP_CQSIZE,
 		.cq_entries = cq_entries,
 	};
-	int rc = io_uring_queue_init_params(APUS_DP_BURST_MAX, ring, &params);
+	int rc = io_uring_queue_init_params(QUEUE_ENTRIES, ring, &params);
 
 	if (rc < 0)
 		ring->ring_fd = -1;
@@ -541,30 +543,20 @@ static int register_buffers(struct apus_dp_uring *r)
 	return 0;
 }
 
-/* Completions can never overflow: one a buffer, and a few a socket that carry none. */
-static int create_rings(struct apus_dp_uring *r)
-{
-	int rc = create_ring(r->count + 4 * APUS_DP_UDP_SOCKET_MAX, &r->ring);
-
-	if (rc < 0)
-		return rc;
-	rc = create_ring(2 * APUS_DP_BURST_MAX, &r->send_ring);
-	return rc < 0 ? rc : register_buffers(r);
-}
-
 int apus_dp_uring_attach(struct apus_dp_udp *u, char *why, size_t why_bytes)
 {
 	struct apus_dp_uring *r = calloc(1, sizeof(*r));
 	int rc = r ? reserve_buffers(&u->config, r) : -ENOMEM;
 
-	if (r) {
+	if (r)
 		r->ring.ring_fd = -1;
-		r->send_ring.ring_fd = -1;
-	}
+	/* Completions can never overflow: one a buffer, and a few a socket that carry none. */
 	if (rc == 0)
-		rc = create_rings(r);
-	if (rc == 0 &&
-	    apus_dp_udp_pool_init(FOREIGN_BUFFERS, u->config.rx_buffer_bytes, &u->pool) < 0)
+		rc = create_ring(r->count + 4 * APUS_DP_UDP_SOCKET_MAX, &r->ring);
+	if (rc == 0)
+		rc = register_buffers(r);
+	if (rc == 0 && apus_dp_udp_pool_init(u->config.rx_buffer_count, u->config.rx_buffer_bytes,
+					     &u->pool) < 0)
 		rc = -ENOMEM;
 	if (rc < 0) {
 		snprintf(why, why_bytes, "io_uring: %s", strerror(-rc));
@@ -572,6 +564,7 @@ int apus_dp_uring_attach(struct apus_dp_udp *u, char *why, size_t why_bytes)
 			uring_destroy(r);
 		return rc == -ENOMEM ? APUS_ENOMEM : APUS_ENOTSUP;
 	}
+	r->direct = u->config.ring_after > 0;
 	u->uring = r;
 	u->q.ops = &uring_ops;
 	u->q.kind = APUS_DP_QUEUE_URING;

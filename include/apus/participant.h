@@ -179,8 +179,9 @@ APUS_API int apus_return(struct apus_reader *reader, struct apus_sample *samples
 /** Waits until the reader has samples, up to timeout_ns. Returns 0 or APUS_ETIMEDOUT. Sleeps, unless the
  *  reader's worker is driven: then it polls the worker. */
 APUS_API int apus_reader_wait(struct apus_reader *reader, int64_t timeout_ns);
-/** An eventfd that is readable while the reader may have samples, for epoll and io_uring loops. Owned by
- *  the reader. A read of it re-arms; then take until nothing is left. Negative APUS_E… on error. */
+/** An eventfd that is readable while the reader may have something new, for epoll and io_uring loops
+ *  (level-triggered). Owned by the reader: only wait for it; a take or read that returns fewer samples than
+ *  asked for lowers it. Negative APUS_E… on error. */
 APUS_API int apus_reader_fd(struct apus_reader *reader);
 /** Number of writers matched now. */
 APUS_API uint32_t apus_reader_matched(const struct apus_reader *reader);

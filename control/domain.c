@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A participant's life: configuration to sockets, workers and discovery, and the control thread. */
+#include "control/domain.h"
+
+#include "control/locators.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* With something put off, control looks again after this time. */
+#define RETRY_NS APUS_NS_PER_MS
+/* Matched writers of one worker's readers: buckets, not a limit. */
+#define CONTROL_ENDPOINTS 16
+
+/* --- names and addresses ------------------------------------------------------------------------- */
+
+/* Our GUID prefix: vendor, then host, process and time bits that no restart repeats (RTPS 2.5 §9.3.1.5
+ * asks only for uniqueness and the vendor in front). */
+static void make_prefix(struct apus_prefix *prefix)
+{
+	uint8_t random[6] = {0};
+	uint32_t pid = (uint32_t)getpid();
+
+	(void)!getrandom(random, sizeof(random), GRND_NONBLOCK);
+	prefix->bytes[0] = APUS_WIRE_VENDOR >> 8;
+	prefix->bytes[1] = APUS_WIRE_VENDOR & 0xff;
+	memcpy(prefix->bytes + 2, &pid, 4);
+	memcpy(prefix->bytes + 6, random, 6);
+}
+
+static void add_locator(struct apus_wire_locators *list, const uint8_t ipv4[4], uint16_t port)
+{
+	struct apus_locator *l;
+
+	if (list->count == APUS_WIRE_LOCATORS_MAX)
+		return;
+	l = &list->at[list->count++];
+	*l = (struct apus_locator){.kind = APUS_LOCATOR_UDPV4, .port = port};
+	memcpy(l->address + 12, ipv4, 4);
+}
+
+static const uint8_t spdp_group[4] = {239, 255, 0, 1};
+
+static void make_self(struct apus_participant *p)
+{
+	struct apus_wire_participant_record *r = &p->self;
+
+	memset(r, 0, sizeof(*r));
+	r->prefix = p->prefix;
+	r->version_major = 2;
+	r->version_minor = 3;
+	r->vendor = APUS_WIRE_VENDOR;
+	r->has_domain = true;
+	r->domain = p->config.domain;
+	r->builtin_endpoints = APUS_WIRE_BUILTIN_ALL;
+	r->lease_ns = p->config.lease_ns;
+	memcpy(r->name, p->config.participant_name,
+	       strnlen(p->config.participant_name, sizeof(r->name) - 1));
+	for (size_t i = 0; i < p->interface_count; i++) {
+		add_locator(&r->metatraffic_unicast, p->interfaces[i].ipv4,
+			    p->control->config.queue->unicast_port);
+		add_locator(&r->default_unicast, p->interfaces[i].ipv4,
+			    p->workers[0]->config.queue->unicast_port);
+	}
+	if (p->config.multicast != APUS_CTL_MULTICAST_OFF)
+		add_locator(&r->metatraffic_multicast, spdp_group, p->ports.meta_multicast);
+	if (p->config.multicast == APUS_CTL_MULTICAST_ON)
+		add_locator(&r->default_multicast, spdp_group, p->ports.user_multicast);
+}
+
+/* --- queues and workers -------------------------------------------------------------------------- */
+
+static void queue_config(const struct apus_participant *p, struct apus_dp_queue_config *q)
+{
+	static const enum apus_dp_queue_kind kinds[] = {
+		[APUS_CTL_TRANSPORT_AUTO] = APUS_DP_QUEUE_AUTO,
+		[APUS_CTL_TRANSPORT_URING] = APUS_DP_QUEUE_URING,
+		[APUS_CTL_TRANSPORT_SOCKET] = APUS_DP_QUEUE_SOCKET,
+	};
+
+	apus_dp_queue_config_default(q);
+	q->kind = kinds[p->config.transport];
+	memcpy(q->interfaces, p->interfaces, p->interface_count * sizeof(q->interfaces[0]));
+	q->interface_count = (uint32_t)p->interface_count;
+	q->rx_buffer_count = p->config.rx_buffer_count;
+	q->sndbuf_bytes = p->config.socket_send_bytes;
+	q->rcvbuf_bytes = p->config.socket_receive_bytes;
+	q->multicast_ttl = (uint8_t)p->config.multicast_ttl;
+	q->segment = p->config.segment;
+}
+
+static void add_group(struct apus_dp_queue_config *q, uint16_t port)
+{
+	q->groups[q->group_count++].group = apus_dp_addr_v4(spdp_group, port);
+}
+
+static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *q, bool is_control,
+		       struct apus_dp_worker **worker_out, char *why, size_t why_bytes)
+{
+	struct apus_dp_worker_config c = {
+		.prefix = p->prefix,
+		.epoch = p->epoch,
+		.endpoint_max = is_control ? CONTROL_ENDPOINTS : p->config.local_endpoints,
+		.match_max = is_control ? 4 * p->config.participants : p->config.matches,
+		.heartbeat_ns = p->config.heartbeat_period_ns,
+		.ack_delay_ns = p->config.ack_delay_ns,
+		.segment_flags = is_control ? 0 : APUS_SHM_HUGE | APUS_SHM_TOUCH,
+		.hear_own = !is_control && p->config.worker_count > 1,
+		.evidence = is_control ? apus_ctl_domain_evidence : NULL,
+		.evidence_user = p,
+	};
+	int rc = apus_dp_queue_open(q, why, why_bytes, &c.queue);
+
+	if (rc != 0)
+		return rc;
+	rc = apus_dp_worker_create(&c, worker_out);
+	if (rc != 0)
+		apus_dp_queue_close(c.queue);
+	return rc;
+}
+
+/* The control worker has the metatraffic port, worker 0 the user port, the others any. */
+static int open_workers(struct apus_participant *p, char *why, size_t why_bytes)
+{
+	struct apus_dp_port_claim claim;
+	struct apus_dp_queue_config q;
+	int rc = apus_dp_port_claim(p->config.domain, p->config.participant_index, p->loopback_only,
+				    why, why_bytes, &claim);
+
+	if (rc != 0)
+		return rc;
+	p->ports = claim.ports;
+	p->participant_idx = claim.participant_idx;
+	queue_config(p, &q);
+	q.kind = APUS_DP_QUEUE_SOCKET; /* control sleeps: batches and rings buy it nothing */
+	q.adopt_fd = true;
+	q.unicast_fd = claim.meta_fd;
+	if (p->config.multicast != APUS_CTL_MULTICAST_OFF)
+		add_group(&q, p->ports.meta_multicast);
+	rc = open_worker(p, &q, true, &p->control, why, why_bytes);
+	if (rc != 0)
+		goto release;
+	claim.meta_fd = -1;
+	for (uint32_t i = 0; i < p->config.worker_count; i++) {
+		queue_config(p, &q);
+		q.adopt_fd = i == 0;
+		q.unicast_fd = claim.user_fd;
+		if (p->config.multicast == APUS_CTL_MULTICAST_ON)
+			add_group(&q, p->ports.user_multicast);
+		rc = open_worker(p, &q, false, &p->workers[i], why, why_bytes);
+		if (rc != 0)
+			break;
+		if (i == 0)
+			claim.user_fd = -1;
+		p->worker_count++;
+	}
+release:
+	apus_dp_port_claim_release(&claim);
+	return rc;
+}
+
+static int spawn_workers(struct apus_participant *p, char *why, size_t why_bytes)
+{
+	static const enum apus_dp_idle idle[] = {
+		[APUS_CTL_IDLE_POLL] = APUS_DP_IDLE_POLL,
+		[APUS_CTL_IDLE_PAUSE] = APUS_DP_IDLE_PAUSE,
+		[APUS_CTL_IDLE_BLOCK] = APUS_DP_IDLE_BLOCK,
+	};
+
+	if (p->config.worker_mode == APUS_CTL_DRIVEN)
+		return 0;
+	for (uint32_t i = 0; i < p->worker_count; i++) {
+		int core = i < p->config.worker_core_count ? p->config.worker_core[i] : -1;
+		int rc = apus_dp_worker_spawn(p->workers[i], idle[p->config.worker_idle], core,
+					      (int)p->config.worker_priority);
+
+		if (rc == 0)
+			continue;
+		snprintf(why, why_bytes, "cannot start worker %u on core %d with priority %u: %s", i,
+			 core, p->config.worker_priority, apus_strerror(rc));
+		return rc;
+	}
+	return 0;
+}
+
+/* --- control's parts ----------------------------------------------------------------------------- */
+
+static void locator_policy(const struct apus_participant *p, struct apus_ctl_locator_policy *policy)
+{
+	static const uint8_t loopback[4] = {127, 0, 0, 1};
+
+	memset(policy, 0, sizeof(*policy));
+	for (size_t i = 0; i < p->interface_count; i++)
+		memcpy(policy->own[policy->own_count++], p->interfaces[i].ipv4, 4);
+	policy->loopback_only = p->loopback_only;
+	if (!p->loopback_only)
+		memcpy(policy->own[policy->own_count++], loopback, 4);
+	policy->multicast = p->config.multicast == APUS_CTL_MULTICAST_ON;
+}
+
+static int create_graph(struct apus_participant *p)
+{
+	struct apus_ctl_graph_config g = {
+		.prefix = p->prefix,
+		.participants = p->config.participants,
+		.local_endpoints = p->config.local_endpoints,
+		.remote_writers = p->config.remote_writers,
+		.remote_readers = p->config.remote_readers,
+		.record_bytes = p->config.discovery_bytes,
+		.matches = p->config.matches,
+		.matches_per_endpoint = p->config.matches_per_endpoint,
+		.strict_types = p->config.type_matching == APUS_CTL_TYPES_STRICT,
+	};
+
+	locator_policy(p, &g.locators);
+	return apus_ctl_graph_create(&g, &p->self, &p->graph);
+}
+
+/* A host name or address of a peer, resolved once at start. Names are looked up without the network. */
+static bool resolve(const char *host, uint8_t ipv4[4])
+{
+	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *list;
+
+	if (inet_pton(AF_INET, host, ipv4) == 1)
+		return true;
+	if (getaddrinfo(host, NULL, &hints, &list) != 0)
+		return false;
+	memcpy(ipv4, &((struct sockaddr_in *)list->ai_addr)->sin_addr, 4);
+	freeaddrinfo(list);
+	return true;
+}
+
+static int peer_addresses(struct apus_participant *p, struct apus_dp_addr **addrs_out,
+			  uint32_t *count_out, char *why, size_t why_bytes)
+{
+	uint32_t capacity = p->config.peer_count * (p->config.peers_max_index + 1), n = 0;
+	struct apus_dp_addr *addrs = calloc(capacity ? capacity : 1, sizeof(*addrs));
+
+	if (!addrs)
+		return APUS_ENOMEM;
+	for (uint32_t i = 0; i < p->config.peer_count; i++) {
+		const struct apus_ctl_peer *peer = &p->config.peer[i];
+		uint8_t ipv4[4];
+
+		if (!resolve(peer->host, ipv4)) {
+			snprintf(why, why_bytes, "peers: cannot resolve \"%s\"", peer->host);
+			free(addrs);
+			return APUS_EINVAL;
+		}
+		n += apus_ctl_peer_expand(ipv4, peer->port, p->config.domain,
+					  p->config.peers_max_index, addrs + n, capacity - n);
+	}
+	*addrs_out = addrs;
+	*count_out = n;
+	return 0;
+}
+
+static int create_discovery(struct apus_participant *p, char *why, size_t why_bytes)
+{
+	struct apus_ctl_discovery_ops ops = apus_ctl_domain_ops(p);
+	struct apus_ctl_discovery_config d = {
+		.domain = p->config.domain,
+		.announce_period_ns = p->config.announce_period_ns,
+		.burst_period_ns = p->config.announce_burst_period_ns,
+		.burst_count = p->config.announce_burst_count,
+	};
+	struct apus_dp_addr *peers = NULL;
+	int rc = peer_addresses(p, &peers, &d.peer_count, why, why_bytes);
+
+	if (rc != 0)
+		return rc;
+	d.peers = peers;
+	if (p->config.multicast != APUS_CTL_MULTICAST_OFF)
+		d.multicast = apus_dp_addr_v4(spdp_group, p->ports.meta_multicast);
+	memcpy(&d.seed, p->prefix.bytes + 4, sizeof(d.seed));
+	rc = apus_ctl_discovery_create(&d, &ops, p->graph, &p->self, apus_mono_now(), &p->discovery);
+	free(peers);
+	return rc;
+}
+
+static int create_publisher(struct apus_participant *p)
+{
+	const struct apus_dp_turn *turns[APUS_CTL_CORES_MAX + 1] = {&p->control->turn};
+	struct apus_ctl_publisher_config c = {
+		.epoch = p->epoch,
+		.turns = turns,
+		.turn_count = p->worker_count + 1,
+		.generations = p->config.generations,
+		.writer_filtering = p->config.filtering && p->config.writer_filtering,
+		.filter_unique = p->config.filter_unique,
+		.filter_remote_readers = p->config.filter_remote_readers,
+		.filter_limits = {.expression_bytes = p->config.filter_expression_bytes,
+				  .parameter_count = p->config.filter_parameters,
+				  .parameter_bytes = p->config.filter_parameter_bytes,
+				  .predicate_count = p->config.filter_predicates,
+				  .depth = p->config.filter_depth},
+	};
+
+	for (uint32_t i = 0; i < p->worker_count; i++)
+		turns[i + 1] = &p->workers[i]->turn;
+	return apus_ctl_publisher_create(&c, p->graph, &p->publisher);
+}
+
+/* --- the control thread -------------------------------------------------------------------------- */
+
+/* Shows a worker the present epoch by a turn of ours, unless it is being run anyway: then its next turn
+ * sees it. So a sleeping or driven worker adopts new matches at once. */
+static void show(struct apus_dp_worker *worker)
+{
+	if (apus_dp_worker_try_turn(worker))
+		apus_dp_worker_end_turn(worker);
+}
+
+bool apus_ctl_domain_settle(struct apus_participant *p)
+{
+	bool deferred = apus_ctl_publisher_turn(p->publisher) > 0;
+	/* Relaxed: written only under the lock we hold. */
+	uint64_t epoch = atomic_load_explicit(&p->epoch->current, memory_order_relaxed);
+
+	if (epoch != p->settled_epoch) {
+		p->settled_epoch = epoch;
+		show(p->control);
+		for (uint32_t i = 0; i < p->worker_count; i++)
+			show(p->workers[i]);
+		apus_ctl_publisher_reclaim(p->publisher);
+	}
+	return deferred;
+}
+
+/* One round: receive and act, announce, publish; then sleep until there is more. */
+static void control_round(struct apus_participant *p)
+{
+	struct apus_mono now, next;
+
+	pthread_mutex_lock(&p->lock);
+	apus_dp_worker_take_turn(p->control);
+	now = apus_mono_now();
+	while (apus_dp_worker_poll(p->control, now) > 0 &&
+	       apus_mono_now().ns - now.ns < APUS_NS_PER_MS)
+		;
+	next = apus_ctl_discovery_turn(p->discovery, now);
+	apus_dp_worker_end_turn(p->control);
+	if (apus_ctl_domain_settle(p))
+		next = apus_mono_add(apus_mono_now(), RETRY_NS);
+	apus_dp_worker_take_turn(p->control);
+	pthread_mutex_unlock(&p->lock);
+	apus_dp_worker_sleep(p->control, next.ns);
+}
+
+static void *control_main(void *arg)
+{
+	struct apus_participant *p = arg;
+
+	/* Acquire: pairs with the release in stop_control(). */
+	while (!atomic_load_explicit(&p->stop, memory_order_acquire))
+		control_round(p);
+	return NULL;
+}
+
+static int start_control(struct apus_participant *p)
+{
+	pthread_attr_t attr;
+	cpu_set_t set;
+	int rc;
+
+	pthread_attr_init(&attr);
+	if (p->config.control_core >= 0) {
+		CPU_ZERO(&set);
+		CPU_SET(p->config.control_core, &set);
+		pthread_attr_setaffinity_np(&attr, sizeof(set), &set);
+	}
+	rc = pthread_create(&p->thread, &attr, control_main, p);
+	pthread_attr_destroy(&attr);
+	p->thread_started = rc == 0;
+	return rc ? APUS_EIO : 0;
+}
+
+static void stop_control(struct apus_participant *p)
+{
+	if (!p->thread_started)
+		return;
+	/* Release: pairs with the acquire in control_main(). */
+	atomic_store_explicit(&p->stop, true, memory_order_release);
+	apus_dp_worker_wake(p->control);
+	pthread_join(p->thread, NULL);
+	p->thread_started = false;
+}
+
+/* --- create and destroy -------------------------------------------------------------------------- */
+
+static int open_parts(struct apus_participant *p, char *why, size_t why_bytes)
+{
+	int rc = apus_dp_netif_lookup(p->config.interfaces, why, why_bytes, APUS_DP_NETIF_MAX,
+				      p->interfaces, &p->interface_count);
+
+	if (rc != 0)
+		return rc;
+	p->loopback_only = apus_dp_netif_all_loopback(p->interfaces, p->interface_count);
+	p->epoch = aligned_alloc(APUS_CACHE_LINE, sizeof(*p->epoch));
+	p->scratch = malloc(sizeof(*p->scratch));
+	if (!p->epoch || !p->scratch)
+		return APUS_ENOMEM;
+	/* Relaxed: no other thread exists yet. */
+	atomic_store_explicit(&p->epoch->current, 1, memory_order_relaxed);
+	make_prefix(&p->prefix);
+	rc = open_workers(p, why, why_bytes);
+	if (rc != 0)
+		return rc;
+	make_self(p);
+	rc = create_graph(p);
+	if (rc == 0)
+		rc = create_discovery(p, why, why_bytes);
+	if (rc == 0)
+		rc = create_publisher(p);
+	if (rc == 0)
+		rc = apus_ctl_domain_open_builtin(p);
+	if (rc == 0)
+		rc = spawn_workers(p, why, why_bytes);
+	if (rc == 0)
+		rc = start_control(p);
+	return rc;
+}
+
+static void close_parts(struct apus_participant *p)
+{
+	stop_control(p);
+	for (uint32_t i = 0; i < p->worker_count; i++)
+		apus_dp_worker_stop(p->workers[i]);
+	apus_ctl_discovery_destroy(p->discovery);
+	apus_ctl_publisher_destroy(p->publisher); /* before the ports it publishes to */
+	apus_ctl_graph_destroy(p->graph);
+	apus_ctl_domain_close_builtin(p);
+	for (uint32_t i = 0; i < p->worker_count; i++)
+		apus_dp_worker_destroy(p->workers[i]);
+	apus_dp_worker_destroy(p->control);
+	free(p->scratch);
+	free(p->epoch);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+int apus_participant_create(const struct apus_config *config,
+			    struct apus_participant **participant_out, char *why, size_t why_bytes)
+{
+	char unused[256];
+	struct apus_participant *p;
+	int rc;
+
+	if (!participant_out)
+		return APUS_EINVAL;
+	if (!why || why_bytes == 0) {
+		why = unused;
+		why_bytes = sizeof(unused);
+	}
+	why[0] = '\0';
+	rc = apus_ctl_config_check(apus_ctl_config_of(config), why, why_bytes);
+	if (rc != 0)
+		return rc;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return APUS_ENOMEM;
+	p->config = *apus_ctl_config_of(config);
+	apus_dp_fork_guard();
+	p->fork_count = apus_dp_fork_count;
+	pthread_mutex_init(&p->lock, NULL);
+	rc = open_parts(p, why, why_bytes);
+	if (rc != 0) {
+		if (why[0] == '\0')
+			snprintf(why, why_bytes, "%s", apus_strerror(rc));
+		close_parts(p);
+		return rc;
+	}
+	*participant_out = p;
+	return 0;
+}
+
+void apus_participant_destroy(struct apus_participant *participant)
+{
+	if (!participant)
+		return;
+	if (!apus_dp_alive(participant->fork_count))
+		return; /* the parent's threads do not exist here: nothing can be taken down */
+	apus_ctl_domain_delete_entities(participant);
+	stop_control(participant);
+	pthread_mutex_lock(&participant->lock);
+	apus_dp_worker_take_turn(participant->control);
+	apus_ctl_discovery_depart(participant->discovery);
+	apus_dp_worker_end_turn(participant->control);
+	pthread_mutex_unlock(&participant->lock);
+	close_parts(participant);
+}
+
+struct apus_guid apus_participant_guid(const struct apus_participant *participant)
+{
+	return apus_guid_make(&participant->prefix,
+			      (struct apus_eid){APUS_CTL_EID_PARTICIPANT});
+}
+
+uint32_t apus_participant_worker_count(const struct apus_participant *participant)
+{
+	return participant->worker_count;
+}
+
+int apus_worker_poll(struct apus_participant *participant, uint32_t idx)
+{
+	struct apus_dp_worker *w;
+	int work;
+
+	if (!apus_dp_alive(participant->fork_count))
+		return APUS_ECLOSED;
+	if (idx >= participant->worker_count)
+		return APUS_EINVAL;
+	w = participant->workers[idx];
+	if (w->spawned)
+		return APUS_ENOTSUP;
+	if (!apus_dp_worker_try_turn(w))
+		return APUS_EAGAIN;
+	work = apus_dp_worker_poll(w, apus_mono_now());
+	apus_dp_worker_end_turn(w);
+	return work;
+}
+
+int apus_worker_fd(struct apus_participant *participant, uint32_t idx)
+{
+	struct apus_dp_worker *w;
+	int fd;
+
+	if (!apus_dp_alive(participant->fork_count))
+		return APUS_ECLOSED;
+	if (idx >= participant->worker_count)
+		return APUS_EINVAL;
+	w = participant->workers[idx];
+	apus_dp_worker_take_turn(w);
+	fd = apus_dp_queue_fd(w->config.queue);
+	apus_dp_worker_end_turn(w);
+	return fd;
+}

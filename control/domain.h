@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A participant from the inside: the composition root, control/domain*.c, where the two planes are put
+ * together. No other file of control/ sees data-plane objects.
+ *
+ * Threads. The control thread sleeps most of its time; awake, it holds `lock` and the turn of the control
+ * worker, on which the built-in endpoints live. Public calls that create, delete or change entities do
+ * the same work in the caller's thread under the same lock. Data calls take neither.
+ *
+ * Lock order: lock, then the control worker's turn, then (only tried, never waited for) other turns.
+ * The exceptions, registration of an endpoint with its worker and removal, take the lock, then the other
+ * worker's turn, and never both turns.
+ */
+#ifndef APUS_CONTROL_DOMAIN_H
+#define APUS_CONTROL_DOMAIN_H
+
+#include <apus/participant.h>
+
+#include "control/config.h"
+#include "control/discovery.h"
+#include "control/graph.h"
+#include "control/publish.h"
+#include "dataplane/entity.h"
+#include "dataplane/io/ports.h"
+
+#include <pthread.h>
+
+/** Built-in reliable topics besides SPDP. */
+enum apus_ctl_builtin {
+	APUS_CTL_PUBLICATIONS = 0,
+	APUS_CTL_SUBSCRIPTIONS = 1,
+	APUS_CTL_MESSAGE = 2,
+	APUS_CTL_BUILTINS = 3
+};
+
+struct apus_ctl_builtin_pair {
+	struct apus_dp_writer *writer;
+	struct apus_dp_reader *reader;
+	struct apus_ctl_endpoint *writer_endpoint, *reader_endpoint;
+};
+
+struct apus_participant {
+	struct apus_ctl_config config;
+	struct apus_prefix prefix;
+	uint32_t fork_count;
+	struct apus_dp_netif interfaces[APUS_DP_NETIF_MAX];
+	size_t interface_count;
+	bool loopback_only;
+	struct apus_dp_ports ports;
+	uint32_t participant_idx;
+
+	struct apus_dp_epoch *epoch;
+	struct apus_dp_worker *control;
+	struct apus_dp_worker *workers[APUS_CTL_CORES_MAX];
+	uint32_t worker_count;
+	uint64_t settled_epoch; /* every worker was shown this epoch; under lock */
+
+	pthread_mutex_t lock;
+	pthread_t thread;
+	bool thread_started;
+	_Atomic bool stop;
+
+	/* All below: under lock. */
+	struct apus_ctl_graph *graph;
+	struct apus_ctl_discovery *discovery;
+	struct apus_ctl_publisher *publisher;
+	struct apus_dp_writer *spdp_writer; /* scratch for announcements; matched with nobody */
+	struct apus_dp_reader *spdp_reader;
+	struct apus_ctl_builtin_pair builtin[APUS_CTL_BUILTINS];
+	struct apus_wire_endpoint_record *scratch; /* decoded SEDP record; too large for a stack */
+	struct apus_wire_participant_record self;
+	uint32_t entity_key; /* of the last user entity made */
+	struct apus_writer *writers;
+	struct apus_reader *readers;
+	uint64_t malformed_records; /* discovery samples that did not decode */
+};
+
+/** domain_builtin.c: creates the built-in endpoints on the control worker, and removes them. */
+int apus_ctl_domain_open_builtin(struct apus_participant *p);
+void apus_ctl_domain_close_builtin(struct apus_participant *p);
+/** The ops table discovery works through. */
+struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p);
+/** Evidence callback of the workers. Under lock and the control turn. */
+void apus_ctl_domain_evidence(void *user, const struct apus_prefix *source, struct apus_mono now);
+
+/**
+ * Publishes what is dirty and shows every worker the new epoch. Under lock, no turn held.
+ * Returns true if something had to be put off: call again soon.
+ */
+bool apus_ctl_domain_settle(struct apus_participant *p);
+
+/** domain_entities.c: deletes all writers and readers that are left. */
+void apus_ctl_domain_delete_entities(struct apus_participant *p);
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The built-in endpoints: they live on the control worker and run on the same protocol engine as everybody
+ * else's. What they receive goes to discovery, what discovery wants sent goes out through them.
+ */
+#include "control/domain.h"
+
+#include <string.h>
+
+/* Largest discovery payload accepted: whatever one datagram can carry. */
+#define RX_PAYLOAD_BYTES 65000
+/* Discovery samples out of order, per reader. */
+#define HELD_MAX 64
+
+static const struct {
+	uint32_t writer, reader;
+	bool transient_local;
+} topics[APUS_CTL_BUILTINS] = {
+	[APUS_CTL_PUBLICATIONS] = {APUS_CTL_EID_PUBLICATIONS_WRITER,
+				   APUS_CTL_EID_PUBLICATIONS_READER, true},
+	[APUS_CTL_SUBSCRIPTIONS] = {APUS_CTL_EID_SUBSCRIPTIONS_WRITER,
+				    APUS_CTL_EID_SUBSCRIPTIONS_READER, true},
+	[APUS_CTL_MESSAGE] = {APUS_CTL_EID_MESSAGE_WRITER, APUS_CTL_EID_MESSAGE_READER, true},
+};
+
+/* --- what comes in ------------------------------------------------------------------------------- */
+
+/* Whose end a dispose announces: by key payload, else by key hash (Fast DDS sends no payload). */
+static bool gone_guid(const struct apus_dp_sink_sample *s,
+		      enum apus_wire_verdict (*decode)(const uint8_t *, size_t, struct apus_guid *),
+		      struct apus_guid *guid_out)
+{
+	if (s->payload && decode(s->payload, s->payload_bytes, guid_out) == APUS_WIRE_ACCEPT)
+		return true;
+	if (!s->key_hash)
+		return false;
+	memcpy(guid_out->bytes, s->key_hash, 16);
+	return true;
+}
+
+static void on_spdp(void *user, const struct apus_dp_sink_sample *s, struct apus_mono now)
+{
+	struct apus_participant *p = user;
+	struct apus_prefix source = apus_guid_prefix(&s->writer);
+	struct apus_wire_participant_record record;
+	struct apus_guid gone;
+
+	if (s->change) {
+		if (gone_guid(s, apus_wire_participant_key_decode, &gone))
+			apus_ctl_discovery_on_participant_gone(p->discovery, &gone, &source);
+		else
+			p->malformed_records++;
+		return;
+	}
+	if (!s->payload || s->key_only || !s->from ||
+	    apus_wire_participant_decode(s->payload, s->payload_bytes, &record) !=
+		    APUS_WIRE_ACCEPT) {
+		p->malformed_records++;
+		return;
+	}
+	apus_ctl_discovery_on_participant(p->discovery, &record, &source, s->from,
+					  s->datagram_bytes, now);
+}
+
+static void on_sedp(struct apus_participant *p, bool is_writer, const struct apus_dp_sink_sample *s,
+		    struct apus_mono now)
+{
+	struct apus_prefix source = apus_guid_prefix(&s->writer);
+	struct apus_guid gone;
+
+	if (s->change) {
+		if (gone_guid(s, apus_wire_endpoint_key_decode, &gone))
+			apus_ctl_discovery_on_endpoint_gone(p->discovery, &gone, &source, now);
+		else
+			p->malformed_records++;
+		return;
+	}
+	if (!s->payload || s->key_only ||
+	    apus_wire_endpoint_decode(s->payload, s->payload_bytes, is_writer, p->scratch) !=
+		    APUS_WIRE_ACCEPT) {
+		p->malformed_records++;
+		return;
+	}
+	apus_ctl_discovery_on_endpoint(p->discovery, p->scratch, &source, s->seq, now);
+}
+
+static void on_publication(void *user, const struct apus_dp_sink_sample *s, struct apus_mono now)
+{
+	on_sedp(user, true, s, now);
+}
+
+static void on_subscription(void *user, const struct apus_dp_sink_sample *s, struct apus_mono now)
+{
+	on_sedp(user, false, s, now);
+}
+
+/* An assertion of liveliness is a sign of life of its participant; leases of single writers are booked
+ * by their readers. */
+static void on_message(void *user, const struct apus_dp_sink_sample *s, struct apus_mono now)
+{
+	struct apus_participant *p = user;
+	struct apus_prefix source = apus_guid_prefix(&s->writer);
+	struct apus_wire_liveliness message;
+
+	if (s->change || !s->payload)
+		return;
+	if (apus_wire_liveliness_decode(s->payload, s->payload_bytes, &message) ==
+	    APUS_WIRE_ACCEPT)
+		apus_ctl_discovery_on_evidence(p->discovery, &source, now);
+	else
+		p->malformed_records++;
+}
+
+void apus_ctl_domain_evidence(void *user, const struct apus_prefix *source, struct apus_mono now)
+{
+	struct apus_participant *p = user;
+
+	apus_ctl_discovery_on_evidence(p->discovery, source, now);
+}
+
+/* --- what goes out ------------------------------------------------------------------------------- */
+
+/* Writes one discovery sample into a writer's cache and to its matches. Under lock and control turn. */
+static int write_sample(struct apus_dp_writer *w, const struct apus_guid *key, const uint8_t *payload,
+			size_t payload_bytes, bool gone)
+{
+	struct apus_dp_write change = {
+		.kind = gone ? APUS_DISPOSE_UNREGISTER : APUS_ALIVE,
+		.key_only = gone,
+		.source = apus_wall_now(),
+		.key = key->bytes,
+		.key_bytes = 16,
+		.key_hash = key->bytes, /* a 16-byte key is its own hash */
+		.payload_bytes = (uint32_t)payload_bytes,
+	};
+	uint32_t slot;
+	int rc;
+
+	if (payload_bytes > w->config.cache.payload_bytes_max)
+		return APUS_ELIMIT;
+	slot = apus_dp_cache_acquire(&w->cache);
+	if (slot == APUS_SHM_NO_SLOT)
+		return APUS_ELIMIT;
+	memcpy(apus_dp_cache_payload(&w->cache, slot), payload, payload_bytes);
+	rc = apus_dp_writer_write(w, slot, &change, apus_mono_now());
+	if (rc != 0)
+		apus_dp_cache_abandon(&w->cache, slot);
+	return rc == APUS_EAGAIN ? APUS_ELIMIT : rc;
+}
+
+/* SPDP is stateless and repeats one sample: it is built straight into the datagram, always with sequence
+ * number 1 unless its contents changed. */
+static void announce(void *user, const struct apus_dp_addr *to, const struct apus_guid *key,
+		     const uint8_t *payload, size_t payload_bytes, bool gone)
+{
+	struct apus_participant *p = user;
+	struct apus_dp_writer *w = p->spdp_writer;
+	struct apus_wire_data_out d = {
+		.writer = w->eid,
+		.seq = w->last + (gone ? 1 : 0),
+		.payload = payload,
+		.payload_bytes = (uint32_t)payload_bytes,
+		.key_only = gone,
+	};
+	bool same = w->cache.tail != APUS_SHM_NO_SLOT && !gone &&
+		    w->cache.entries[w->cache.tail].payload_bytes == payload_bytes &&
+		    memcmp(apus_dp_cache_payload(&w->cache, w->cache.tail), payload,
+			   payload_bytes) == 0;
+
+	if (!same && !gone) {
+		if (write_sample(w, key, payload, payload_bytes, false) != 0)
+			return;
+		d.seq = w->last;
+	}
+	if (gone) {
+		d.qos.key_hash = key->bytes;
+		d.qos.status_info = APUS_WIRE_STATUS_DISPOSED | APUS_WIRE_STATUS_UNREGISTERED;
+	}
+	apus_dp_out_data(&p->control->out, to, NULL, apus_wall_now(), &d);
+}
+
+static struct apus_dp_writer *builtin_writer(struct apus_participant *p, struct apus_eid eid)
+{
+	for (int i = 0; i < APUS_CTL_BUILTINS; i++)
+		if (topics[i].writer == eid.value)
+			return p->builtin[i].writer;
+	return NULL;
+}
+
+static int write_builtin(void *user, struct apus_eid eid, const struct apus_guid *key,
+			 const uint8_t *payload, size_t payload_bytes, bool gone)
+{
+	struct apus_dp_writer *w = builtin_writer(user, eid);
+
+	return w ? write_sample(w, key, payload, payload_bytes, gone) : APUS_EINVAL;
+}
+
+struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p)
+{
+	return (struct apus_ctl_discovery_ops){
+		.announce = announce, .write = write_builtin, .user = p};
+}
+
+/* --- life ---------------------------------------------------------------------------------------- */
+
+static int make_writer(struct apus_participant *p, uint32_t eid, bool reliable, bool transient_local,
+		       uint32_t instances, struct apus_dp_writer **writer_out)
+{
+	struct apus_dp_writer_config c = {
+		.guid = apus_guid_make(&p->prefix, (struct apus_eid){eid}),
+		.reliable = reliable,
+		.transient_local = transient_local,
+		.match_max = p->config.participants,
+		.cache = {.max_samples = instances,
+			  .max_instances = instances,
+			  .max_samples_per_instance = 1,
+			  .depth = 1,
+			  .payload_bytes_max = APUS_WIRE_RECORD_PAYLOAD_MAX,
+			  .key_bytes_max = 16},
+	};
+	int rc = apus_dp_writer_create(p->control, &c, writer_out);
+
+	return rc ? rc : apus_dp_worker_add_writer(p->control, *writer_out);
+}
+
+static int make_reader(struct apus_participant *p, uint32_t eid, bool reliable, bool transient_local,
+		       apus_dp_sink_fn *sink, struct apus_dp_reader **reader_out)
+{
+	struct apus_dp_reader_config c = {
+		.guid = apus_guid_make(&p->prefix, (struct apus_eid){eid}),
+		.reliable = reliable,
+		.transient_local = transient_local,
+		.stateless = !reliable,
+		.payload_bytes_max = RX_PAYLOAD_BYTES,
+		.match_max = p->config.participants,
+		.held_max = HELD_MAX,
+		.sink = sink,
+		.sink_user = p,
+	};
+	int rc = apus_dp_reader_create(p->control, &c, reader_out);
+
+	return rc ? rc : apus_dp_worker_add_reader(p->control, *reader_out);
+}
+
+static int open_pair(struct apus_participant *p, int which)
+{
+	static apus_dp_sink_fn *const sinks[APUS_CTL_BUILTINS] = {
+		[APUS_CTL_PUBLICATIONS] = on_publication,
+		[APUS_CTL_SUBSCRIPTIONS] = on_subscription,
+		[APUS_CTL_MESSAGE] = on_message,
+	};
+	struct apus_ctl_builtin_pair *b = &p->builtin[which];
+	uint32_t instances = which == APUS_CTL_MESSAGE ? 4 : 2 * p->config.local_endpoints;
+	struct apus_ctl_local local = {.owner = NULL};
+	int rc = make_writer(p, topics[which].writer, true, topics[which].transient_local, instances,
+			     &b->writer);
+
+	if (rc == 0)
+		rc = make_reader(p, topics[which].reader, true, topics[which].transient_local,
+				 sinks[which], &b->reader);
+	if (rc != 0)
+		return rc;
+	local.writer_port = &b->writer->port;
+	rc = apus_ctl_graph_add_builtin(p->graph, (struct apus_eid){topics[which].writer}, &local,
+					&b->writer_endpoint);
+	if (rc != 0)
+		return rc;
+	local.writer_port = NULL;
+	local.reader_port = &b->reader->port;
+	return apus_ctl_graph_add_builtin(p->graph, (struct apus_eid){topics[which].reader}, &local,
+					  &b->reader_endpoint);
+}
+
+int apus_ctl_domain_open_builtin(struct apus_participant *p)
+{
+	int rc;
+
+	apus_dp_worker_take_turn(p->control);
+	rc = make_writer(p, APUS_CTL_EID_SPDP_WRITER, false, true, 1, &p->spdp_writer);
+	if (rc == 0)
+		rc = make_reader(p, APUS_CTL_EID_SPDP_READER, false, false, on_spdp,
+				 &p->spdp_reader);
+	for (int i = 0; rc == 0 && i < APUS_CTL_BUILTINS; i++)
+		rc = open_pair(p, i);
+	apus_dp_worker_end_turn(p->control);
+	return rc;
+}
+
+static void drop_writer(struct apus_participant *p, struct apus_dp_writer *w)
+{
+	if (w && apus_dp_worker_writer(p->control, w->eid) == w)
+		apus_dp_worker_remove_writer(p->control, w);
+	apus_dp_writer_destroy(w);
+}
+
+static void drop_reader(struct apus_participant *p, struct apus_dp_reader *r)
+{
+	if (r && apus_dp_worker_reader(p->control, r->eid) == r)
+		apus_dp_worker_remove_reader(p->control, r);
+	apus_dp_reader_destroy(r);
+}
+
+/* No thread runs the control worker any more, and its snapshots are gone. */
+void apus_ctl_domain_close_builtin(struct apus_participant *p)
+{
+	if (!p->control)
+		return;
+	for (int i = 0; i < APUS_CTL_BUILTINS; i++) {
+		drop_writer(p, p->builtin[i].writer);
+		drop_reader(p, p->builtin[i].reader);
+	}
+	drop_writer(p, p->spdp_writer);
+	drop_reader(p, p->spdp_reader);
+}

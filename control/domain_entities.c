@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Creating, changing and deleting writers and readers: graph, discovery and data plane in one step. */
+#include "control/domain.h"
+
+#include "control/filter.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Entity kinds of user endpoints (RTPS 2.5 table 9.1). */
+#define KIND_WRITER_KEYED    0x02u
+#define KIND_WRITER_KEYLESS  0x03u
+#define KIND_READER_KEYLESS  0x04u
+#define KIND_READER_KEYED    0x07u
+#define KEY_BYTES_MAX        1024
+/* A payload must fit one datagram together with its headers. */
+#define DATAGRAM_PAYLOAD_MAX 65000u
+/* Out-of-order samples a reader holds back. */
+#define HELD_MAX             256u
+/* Arena of a sample that apus_write_cdr() checks. */
+#define ARENA_BYTES          ((size_t)256 * 1024)
+
+/* --- checks shared by both kinds ----------------------------------------------------------------- */
+
+static int check_options(const struct apus_participant *p, const struct apus_endpoint_options *o,
+			 bool is_writer)
+{
+	size_t n;
+
+	if (!o || !o->topic || !o->type || apus_type_check(o->type) != 0)
+		return APUS_EINVAL;
+	n = strlen(o->topic);
+	if (n == 0 || n > APUS_WIRE_NAME_BYTES || o->worker_idx >= p->worker_count)
+		return APUS_EINVAL;
+	if (is_writer && (o->filter_expression || o->filter_name || o->filter_parameter_count))
+		return APUS_EINVAL;
+	return 0;
+}
+
+/* Capacities the QoS leaves open come from the configuration; what the type bounds is bounded by it. */
+static int complete_qos(const struct apus_participant *p, const struct apus_endpoint_options *o,
+			bool is_writer, struct apus_qos *qos)
+{
+	int rc;
+
+	if (o->qos)
+		*qos = *o->qos;
+	else if (is_writer)
+		apus_qos_writer_default(qos);
+	else
+		apus_qos_reader_default(qos);
+	rc = apus_qos_check(qos, is_writer, NULL);
+	if (rc != 0)
+		return rc;
+	if (qos->durability > APUS_TRANSIENT_LOCAL || qos->coherent_access || qos->ordered_access)
+		return APUS_ENOTSUP;
+	if (qos->destination_order != APUS_BY_RECEPTION)
+		return APUS_ENOTSUP;
+	if (!apus_type_is_keyed(o->type))
+		qos->max_instances = 1;
+	else if (qos->max_instances == 0)
+		qos->max_instances = p->config.history_instances;
+	if (qos->max_samples_per_instance == 0) {
+		qos->max_samples_per_instance = p->config.history_samples_per_instance;
+		if (qos->max_samples_per_instance < qos->depth)
+			qos->max_samples_per_instance = qos->depth;
+		if (qos->max_samples && qos->max_samples_per_instance > qos->max_samples)
+			qos->max_samples_per_instance = qos->max_samples;
+	}
+	if (qos->max_samples == 0) {
+		qos->max_samples = p->config.history_samples;
+		if (qos->max_samples < qos->max_samples_per_instance)
+			qos->max_samples = qos->max_samples_per_instance;
+	}
+	if (qos->max_matches == 0)
+		qos->max_matches = p->config.matches_per_endpoint;
+	return 0;
+}
+
+static int representation_of(const struct apus_qos *qos)
+{
+	return qos->representation_count ? qos->representations[0] : APUS_XCDR1;
+}
+
+/* Payload room with encapsulation header: the type's bound, else QoS, else configuration. */
+static uint32_t payload_bytes(const struct apus_participant *p, const struct apus_type *type,
+			      const struct apus_qos *qos)
+{
+	size_t v1 = apus_type_max_bytes(type, APUS_XCDR1);
+	size_t v2 = apus_type_max_bytes(type, APUS_XCDR2);
+	size_t bound = v1 > v2 ? v1 : v2;
+	uint32_t bytes = qos->max_sample_bytes;
+
+	if (bytes == 0)
+		bytes = v1 && v2 && bound + 4 < DATAGRAM_PAYLOAD_MAX ? (uint32_t)bound + 4
+								     : p->config.sample_bytes;
+	return bytes < DATAGRAM_PAYLOAD_MAX ? bytes : DATAGRAM_PAYLOAD_MAX;
+}
+
+static struct apus_guid next_guid(struct apus_participant *p, uint32_t kind)
+{
+	struct apus_eid eid = {(++p->entity_key & 0xffffff) << 8 | kind};
+
+	return apus_guid_make(&p->prefix, eid);
+}
+
+static void add_worker_locators(const struct apus_participant *p, const struct apus_dp_worker *w,
+				struct apus_wire_endpoint_record *record)
+{
+	for (size_t i = 0; i < p->interface_count && i < APUS_WIRE_LOCATORS_MAX; i++) {
+		struct apus_dp_addr a = apus_dp_addr_v4(p->interfaces[i].ipv4,
+							w->config.queue->unicast_port);
+
+		record->unicast.at[record->unicast.count++] = apus_dp_addr_to_locator(&a);
+	}
+}
+
+/* Announces and admits an endpoint. Under lock; takes the control turn. */
+static int announce(struct apus_participant *p, struct apus_wire_endpoint_record *record,
+		    const struct apus_ctl_local *local, struct apus_ctl_endpoint **endpoint_out)
+{
+	int rc;
+
+	apus_dp_worker_take_turn(p->control);
+	rc = apus_ctl_discovery_add_local(p->discovery, record, local, endpoint_out);
+	apus_dp_worker_end_turn(p->control);
+	return rc;
+}
+
+static void withdraw(struct apus_participant *p, struct apus_ctl_endpoint *endpoint,
+		     const struct apus_guid *guid)
+{
+	apus_ctl_publisher_forget(p->publisher, endpoint);
+	apus_dp_worker_take_turn(p->control);
+	apus_ctl_discovery_remove_local(p->discovery, guid);
+	apus_dp_worker_end_turn(p->control);
+}
+
+static void changed(struct apus_participant *p)
+{
+	apus_ctl_domain_settle(p);
+	apus_dp_worker_wake(p->control);
+}
+
+/* --- writers ------------------------------------------------------------------------------------- */
+
+static int make_dp_writer(struct apus_participant *p, struct apus_writer *w,
+			  const struct apus_qos *qos)
+{
+	bool keyed = w->plan.max_bytes != 0;
+	struct apus_dp_writer_config c = {
+		.guid = next_guid(p, keyed ? KIND_WRITER_KEYED : KIND_WRITER_KEYLESS),
+		.reliable = qos->reliability == APUS_RELIABLE,
+		.transient_local = qos->durability == APUS_TRANSIENT_LOCAL,
+		.match_max = qos->max_matches,
+		.cache = {.max_samples = qos->max_samples,
+			  .max_instances = qos->max_instances,
+			  .max_samples_per_instance = qos->max_samples_per_instance,
+			  .depth = qos->history == APUS_KEEP_LAST ? qos->depth : 0,
+			  .payload_bytes_max = payload_bytes(p, w->type, qos),
+			  .key_bytes_max = w->plan.max_bytes},
+	};
+	size_t size = (w->type->size_bytes + 15) & ~(size_t)15;
+	int rc = apus_dp_writer_create(w->worker, &c, &w->dp);
+
+	if (rc != 0)
+		return rc;
+	w->scratch_bytes = size + ARENA_BYTES;
+	w->scratch = malloc(w->scratch_bytes);
+	return w->scratch ? 0 : APUS_ENOMEM;
+}
+
+/* Under lock. */
+static int register_writer(struct apus_participant *p, struct apus_writer *w,
+			   const struct apus_endpoint_options *o, const struct apus_qos *qos)
+{
+	struct apus_wire_endpoint_source source = {
+		.guid = w->dp->config.guid,
+		.is_writer = true,
+		.max_sample_bytes = w->dp->config.cache.payload_bytes_max,
+		.topic = o->topic,
+		.type = o->type_name ? o->type_name : o->type->name,
+		.qos = qos,
+	};
+	struct apus_ctl_local local = {
+		.owner = w, .writer_port = &w->dp->port, .type = w->type};
+	int rc = apus_wire_endpoint_record_make(&source, p->scratch);
+
+	if (rc != 0)
+		return rc;
+	add_worker_locators(p, w->worker, p->scratch);
+	apus_dp_worker_take_turn(w->worker);
+	rc = apus_dp_worker_add_writer(w->worker, w->dp);
+	apus_dp_worker_end_turn(w->worker);
+	if (rc != 0)
+		return rc;
+	rc = announce(p, p->scratch, &local, &w->endpoint);
+	if (rc == 0)
+		return 0;
+	apus_dp_worker_take_turn(w->worker);
+	apus_dp_worker_remove_writer(w->worker, w->dp);
+	apus_dp_worker_end_turn(w->worker);
+	return rc;
+}
+
+static void free_writer(struct apus_writer *w)
+{
+	apus_dp_writer_destroy(w->dp);
+	free(w->scratch);
+	free(w);
+}
+
+int apus_writer_create(struct apus_participant *participant,
+		       const struct apus_endpoint_options *options, struct apus_writer **writer_out)
+{
+	struct apus_writer *w;
+	struct apus_qos qos;
+	int rc;
+
+	if (!apus_dp_alive(participant->fork_count))
+		return APUS_ECLOSED;
+	rc = check_options(participant, options, true);
+	if (rc == 0)
+		rc = complete_qos(participant, options, true, &qos);
+	if (rc != 0)
+		return rc;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return APUS_ENOMEM;
+	w->participant = participant;
+	w->worker = participant->workers[options->worker_idx];
+	w->type = options->type;
+	w->representation = representation_of(&qos);
+	w->autodispose = qos.autodispose;
+	w->max_blocking_ns = qos.max_blocking_ns;
+	w->fork_count = participant->fork_count;
+	pthread_mutex_lock(&participant->lock);
+	rc = apus_wire_keyplan_init(&w->plan, w->type, KEY_BYTES_MAX);
+	if (rc == 0)
+		rc = make_dp_writer(participant, w, &qos);
+	if (rc == 0)
+		rc = register_writer(participant, w, options, &qos);
+	if (rc == 0) {
+		w->next = participant->writers;
+		w->link = &participant->writers;
+		if (w->next)
+			w->next->link = &w->next;
+		participant->writers = w;
+		changed(participant);
+	}
+	pthread_mutex_unlock(&participant->lock);
+	if (rc != 0) {
+		free_writer(w);
+		return rc;
+	}
+	*writer_out = w;
+	return 0;
+}
+
+void apus_writer_destroy(struct apus_writer *writer)
+{
+	struct apus_participant *p;
+
+	if (!writer || !apus_dp_alive(writer->fork_count))
+		return;
+	p = writer->participant;
+	pthread_mutex_lock(&p->lock);
+	*writer->link = writer->next;
+	if (writer->next)
+		writer->next->link = writer->link;
+	/* First out of the worker, so that nothing uses the port any more; then out of the domain. */
+	apus_dp_worker_take_turn(writer->worker);
+	apus_dp_worker_remove_writer(writer->worker, writer->dp);
+	apus_dp_worker_end_turn(writer->worker);
+	withdraw(p, writer->endpoint, &writer->dp->config.guid);
+	changed(p);
+	pthread_mutex_unlock(&p->lock);
+	free_writer(writer);
+}
+
+/* --- readers ------------------------------------------------------------------------------------- */
+
+static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
+			  const struct apus_qos *qos)
+{
+	bool keyed = apus_type_is_keyed(r->type);
+	struct apus_dp_reader_config c = {
+		.guid = next_guid(p, keyed ? KIND_READER_KEYED : KIND_READER_KEYLESS),
+		.reliable = qos->reliability == APUS_RELIABLE,
+		.transient_local = qos->durability == APUS_TRANSIENT_LOCAL,
+		.type = r->type,
+		.representation = representation_of(qos),
+		.payload_bytes_max = payload_bytes(p, r->type, qos),
+		.match_max = qos->max_matches,
+		.held_max = HELD_MAX,
+		.inbox = {.exclusive = qos->ownership == APUS_EXCLUSIVE,
+			  .separation_ns = qos->time_filter_ns,
+			  .lifespan_ns = APUS_INFINITE_NS,
+			  .history = {.keep_all = qos->history == APUS_KEEP_ALL,
+				      .depth = qos->depth,
+				      .max_samples = qos->max_samples,
+				      .max_samples_per_instance = qos->max_samples_per_instance,
+				      .max_loans = qos->max_samples,
+				      .deadline_ns = qos->deadline_ns,
+				      .instances = {.capacity = qos->max_instances}}},
+	};
+
+	memcpy(&c.inbox.history.instances.seed, p->prefix.bytes + 4, 8);
+	return apus_dp_reader_create(r->worker, &c, &r->dp);
+}
+
+static void filter_limits(const struct apus_participant *p, struct apus_ctl_filter_limits *limits)
+{
+	*limits = (struct apus_ctl_filter_limits){
+		.expression_bytes = p->config.filter_expression_bytes,
+		.parameter_count = p->config.filter_parameters,
+		.parameter_bytes = p->config.filter_parameter_bytes,
+		.predicate_count = p->config.filter_predicates,
+		.depth = p->config.filter_depth,
+	};
+}
+
+static int compile(const struct apus_participant *p, const struct apus_type *type,
+		   const char *expression, const char *const *parameters, uint32_t count,
+		   struct apus_dp_predicate **predicate_out, struct apus_filter_error *error)
+{
+	struct apus_ctl_filter_limits limits;
+
+	*predicate_out = NULL;
+	if (!expression)
+		return 0;
+	if (!p->config.filtering)
+		return APUS_ENOTSUP;
+	filter_limits(p, &limits);
+	return apus_ctl_filter_compile(type, expression, parameters, count, &limits, predicate_out,
+				       error);
+}
+
+static int reader_record(struct apus_participant *p, struct apus_reader *r,
+			 const struct apus_endpoint_options *o, const struct apus_qos *qos)
+{
+	char name[APUS_WIRE_NAME_BYTES + 1];
+	struct apus_wire_endpoint_source source = {
+		.guid = r->dp->config.guid,
+		.topic = o->topic,
+		.type = o->type_name ? o->type_name : o->type->name,
+		.qos = qos,
+	};
+	int rc;
+
+	if (o->filter_expression) {
+		source.filter_name = o->filter_name;
+		if (!o->filter_name) {
+			snprintf(name, sizeof(name), "%.200s_filtered_%u", o->topic,
+				 r->dp->eid.value >> 8);
+			source.filter_name = name;
+		}
+		source.filter_class = APUS_CTL_FILTER_CLASS;
+		source.filter_expression = o->filter_expression;
+		source.filter_parameters = o->filter_parameters;
+		source.filter_parameter_count = o->filter_parameter_count;
+	}
+	rc = apus_wire_endpoint_record_make(&source, p->scratch);
+	if (rc == 0)
+		add_worker_locators(p, r->worker, p->scratch);
+	return rc;
+}
+
+static void unregister_reader(struct apus_reader *r)
+{
+	apus_dp_worker_take_turn(r->worker);
+	apus_dp_worker_remove_reader(r->worker, r->dp);
+	apus_dp_worker_end_turn(r->worker);
+}
+
+/* Under lock. The predicate passes on, also on failure. */
+static int register_reader(struct apus_participant *p, struct apus_reader *r,
+			   const struct apus_endpoint_options *o, const struct apus_qos *qos,
+			   struct apus_dp_predicate *predicate)
+{
+	struct apus_ctl_local local = {
+		.owner = r, .reader_port = &r->dp->port, .type = r->type};
+	int rc = reader_record(p, r, o, qos);
+
+	if (rc == 0) {
+		apus_dp_worker_take_turn(r->worker);
+		rc = apus_dp_worker_add_reader(r->worker, r->dp);
+		apus_dp_worker_end_turn(r->worker);
+	}
+	if (rc != 0) {
+		apus_ctl_filter_free(predicate);
+		return rc;
+	}
+	rc = announce(p, p->scratch, &local, &r->endpoint);
+	if (rc != 0) {
+		apus_ctl_filter_free(predicate);
+		unregister_reader(r);
+		return rc;
+	}
+	if (!predicate)
+		return 0;
+	r->filter_generation = 1;
+	rc = apus_ctl_publisher_set_filter(p->publisher, r->endpoint, predicate, 1);
+	if (rc != 0) {
+		unregister_reader(r);
+		withdraw(p, r->endpoint, &r->dp->config.guid);
+		changed(p);
+	}
+	return rc;
+}
+
+/* Under lock. */
+static int build_reader(struct apus_participant *p, struct apus_reader *r,
+			const struct apus_endpoint_options *o, const struct apus_qos *qos)
+{
+	struct apus_dp_predicate *predicate;
+	int rc = compile(p, r->type, o->filter_expression, o->filter_parameters,
+			 o->filter_parameter_count, &predicate, o->filter_error);
+
+	if (rc != 0)
+		return rc;
+	rc = make_dp_reader(p, r, qos);
+	if (rc != 0) {
+		apus_ctl_filter_free(predicate);
+		return rc;
+	}
+	return register_reader(p, r, o, qos, predicate);
+}
+
+int apus_reader_create(struct apus_participant *participant,
+		       const struct apus_endpoint_options *options, struct apus_reader **reader_out)
+{
+	struct apus_reader *r;
+	struct apus_qos qos;
+	int rc;
+
+	if (!apus_dp_alive(participant->fork_count))
+		return APUS_ECLOSED;
+	rc = check_options(participant, options, false);
+	if (rc == 0)
+		rc = complete_qos(participant, options, false, &qos);
+	if (rc != 0)
+		return rc;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return APUS_ENOMEM;
+	r->participant = participant;
+	r->worker = participant->workers[options->worker_idx];
+	r->type = options->type;
+	r->fork_count = participant->fork_count;
+	pthread_mutex_lock(&participant->lock);
+	rc = build_reader(participant, r, options, &qos);
+	if (rc == 0) {
+		r->next = participant->readers;
+		r->link = &participant->readers;
+		if (r->next)
+			r->next->link = &r->next;
+		participant->readers = r;
+		changed(participant);
+	}
+	pthread_mutex_unlock(&participant->lock);
+	if (rc != 0) {
+		apus_dp_reader_destroy(r->dp);
+		free(r);
+		return rc;
+	}
+	*reader_out = r;
+	return 0;
+}
+
+void apus_reader_destroy(struct apus_reader *reader)
+{
+	struct apus_participant *p;
+
+	if (!reader || !apus_dp_alive(reader->fork_count))
+		return;
+	p = reader->participant;
+	pthread_mutex_lock(&p->lock);
+	*reader->link = reader->next;
+	if (reader->next)
+		reader->next->link = reader->link;
+	unregister_reader(reader);
+	withdraw(p, reader->endpoint, &reader->dp->config.guid);
+	changed(p);
+	pthread_mutex_unlock(&p->lock);
+	apus_dp_reader_destroy(reader->dp);
+	free(reader);
+}
+
+void apus_ctl_domain_delete_entities(struct apus_participant *p)
+{
+	while (p->writers)
+		apus_writer_destroy(p->writers);
+	while (p->readers)
+		apus_reader_destroy(p->readers);
+}
+
+/* --- changing a filter ---------------------------------------------------------------------------- */
+
+/* The reader's present record with another filter, in p->scratch. */
+static int refilter_record(struct apus_participant *p, struct apus_reader *r, const char *expression,
+			   const char *const *parameters, uint32_t count)
+{
+	const struct apus_wire_endpoint_record *old = r->endpoint->record;
+	const char *partitions[APUS_WIRE_PARTITIONS_MAX];
+	char name[APUS_WIRE_NAME_BYTES + 1];
+	struct apus_qos qos;
+	struct apus_wire_endpoint_source source = {
+		.guid = old->guid,
+		.topic = apus_wire_record_text(old, old->topic),
+		.type = apus_wire_record_text(old, old->type),
+		.qos = &qos,
+	};
+	int rc;
+
+	apus_wire_endpoint_record_qos(old, partitions, &qos);
+	if (expression) {
+		if (old->filter.present)
+			snprintf(name, sizeof(name), "%s", apus_wire_record_text(old, old->filter.name));
+		else
+			snprintf(name, sizeof(name), "%.200s_filtered_%u", source.topic,
+				 r->dp->eid.value >> 8);
+		source.filter_name = name;
+		source.filter_class = APUS_CTL_FILTER_CLASS;
+		source.filter_expression = expression;
+		source.filter_parameters = parameters;
+		source.filter_parameter_count = count;
+	}
+	rc = apus_wire_endpoint_record_make(&source, p->scratch);
+	if (rc == 0)
+		add_worker_locators(p, r->worker, p->scratch);
+	return rc;
+}
+
+/* Under lock. The predicate passes on, also on failure. */
+static int install_filter(struct apus_participant *p, struct apus_reader *r,
+			  struct apus_dp_predicate *predicate, const char *expression,
+			  const char *const *parameters, uint32_t count)
+{
+	uint64_t generation = r->filter_generation + 1;
+	int rc = refilter_record(p, r, expression, parameters, count);
+
+	if (rc == 0) {
+		apus_dp_worker_take_turn(p->control);
+		rc = apus_ctl_discovery_change_local(p->discovery, p->scratch,
+						     r->endpoint->generation + 1);
+		apus_dp_worker_end_turn(p->control);
+	}
+	if (rc < 0) {
+		apus_ctl_filter_free(predicate);
+		return rc;
+	}
+	rc = apus_ctl_publisher_set_filter(p->publisher, r->endpoint, predicate, generation);
+	if (rc == 0)
+		r->filter_generation = generation;
+	return rc;
+}
+
+/* The owning worker has pruned once it has had a turn at the new epoch. */
+static void await_adoption(struct apus_reader *r)
+{
+	apus_dp_worker_take_turn(r->worker);
+	apus_dp_worker_end_turn(r->worker);
+}
+
+int64_t apus_reader_set_filter(struct apus_reader *reader, const char *expression,
+			       const char *const *parameters, uint32_t parameter_count,
+			       struct apus_filter_error *error_out)
+{
+	struct apus_participant *p = reader->participant;
+	struct apus_dp_predicate *predicate;
+	int64_t result;
+	int rc;
+
+	if (!apus_dp_alive(reader->fork_count))
+		return APUS_ECLOSED;
+	/* The slow part, before anything is touched and without the lock. */
+	rc = compile(p, reader->type, expression, parameters, parameter_count, &predicate, error_out);
+	if (rc != 0)
+		return rc;
+	pthread_mutex_lock(&p->lock);
+	rc = install_filter(p, reader, predicate, expression, parameters, parameter_count);
+	result = rc ? rc : (int64_t)reader->filter_generation;
+	while (rc == 0 && apus_ctl_domain_settle(p)) {
+		/* All retired snapshots are in use: let the workers move on. */
+		pthread_mutex_unlock(&p->lock);
+		apus_dp_pass_time(reader->worker);
+		pthread_mutex_lock(&p->lock);
+	}
+	apus_dp_worker_wake(p->control);
+	pthread_mutex_unlock(&p->lock);
+	if (rc == 0)
+		await_adoption(reader);
+	return result;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the public data calls of writers and readers share: waiting and the fork guard. */
+#include "dataplane/entity.h"
+
+#include <pthread.h>
+#include <time.h>
+
+/* How long a waiting call sleeps between two looks: well below what a person or a lease notices, long
+ * enough to burn no core. */
+#define NAP_NS (100 * APUS_NS_PER_US)
+
+uint32_t apus_dp_fork_count;
+
+static void in_child(void)
+{
+	/* The child has one thread now, so a plain increment is enough. */
+	apus_dp_fork_count++;
+}
+
+static void install(void)
+{
+	pthread_atfork(NULL, NULL, in_child);
+}
+
+void apus_dp_fork_guard(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, install);
+}
+
+void apus_dp_pass_time(struct apus_dp_worker *worker)
+{
+	struct timespec nap = {0, NAP_NS};
+	int work = 0;
+
+	if (!worker->spawned && apus_dp_worker_try_turn(worker)) {
+		work = apus_dp_worker_poll(worker, apus_mono_now());
+		apus_dp_worker_end_turn(worker);
+	}
+	if (work == 0)
+		nanosleep(&nap, NULL);
+}

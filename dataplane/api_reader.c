@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public data calls of a reader (include/apus/participant.h). */
+#include "dataplane/entity.h"
+
+#include <poll.h>
+
+struct apus_guid apus_reader_guid(const struct apus_reader *reader)
+{
+	return reader->dp->config.guid;
+}
+
+uint32_t apus_reader_matched(const struct apus_reader *reader)
+{
+	/* Relaxed: a number to look at; nothing is published with it. */
+	return atomic_load_explicit(&reader->dp->matched, memory_order_relaxed);
+}
+
+static int access(struct apus_reader *r, struct apus_sample *samples_out, uint32_t max,
+		  const struct apus_select *select, bool take)
+{
+	int n;
+
+	if (!samples_out || max == 0)
+		return APUS_EINVAL;
+	if (!apus_dp_alive(r->fork_count))
+		return APUS_ECLOSED;
+	apus_dp_worker_take_turn(r->worker);
+	n = apus_dp_reader_access(r->dp, select, take, apus_mono_now(), samples_out, max);
+	apus_dp_worker_end_turn(r->worker);
+	return n;
+}
+
+int apus_take(struct apus_reader *reader, struct apus_sample *samples_out, uint32_t max,
+	      const struct apus_select *select)
+{
+	return access(reader, samples_out, max, select, true);
+}
+
+int apus_read(struct apus_reader *reader, struct apus_sample *samples_out, uint32_t max,
+	      const struct apus_select *select)
+{
+	return access(reader, samples_out, max, select, false);
+}
+
+int apus_return(struct apus_reader *reader, struct apus_sample *samples, uint32_t count)
+{
+	int rc = 0;
+
+	if (!samples && count)
+		return APUS_EINVAL;
+	if (!apus_dp_alive(reader->fork_count))
+		return APUS_ECLOSED;
+	apus_dp_worker_take_turn(reader->worker);
+	for (uint32_t i = 0; i < count; i++)
+		if (apus_dp_reader_return(reader->dp, &samples[i]) != 0)
+			rc = APUS_EINVAL;
+	apus_dp_worker_end_turn(reader->worker);
+	return rc;
+}
+
+int apus_reader_fd(struct apus_reader *reader)
+{
+	int fd;
+
+	if (!apus_dp_alive(reader->fork_count))
+		return APUS_ECLOSED;
+	apus_dp_worker_take_turn(reader->worker);
+	fd = apus_dp_reader_fd(reader->dp, apus_mono_now());
+	apus_dp_worker_end_turn(reader->worker);
+	return fd;
+}
+
+/* Waits on the eventfd until the deadline; true if it became readable. */
+static bool sleep_on(int fd, struct apus_mono deadline)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int64_t ns = deadline.ns - apus_mono_now().ns;
+	struct timespec ts = {ns / APUS_NS_PER_SEC, ns % APUS_NS_PER_SEC};
+
+	return ns > 0 && ppoll(&p, 1, &ts, NULL) > 0;
+}
+
+int apus_reader_wait(struct apus_reader *reader, int64_t timeout_ns)
+{
+	struct apus_mono deadline = apus_mono_add(apus_mono_now(), timeout_ns);
+	int fd = apus_reader_fd(reader);
+	bool available;
+
+	if (fd < 0)
+		return fd;
+	for (;;) {
+		apus_dp_worker_take_turn(reader->worker);
+		available = apus_dp_reader_available(reader->dp, apus_mono_now());
+		apus_dp_worker_end_turn(reader->worker);
+		if (available)
+			return 0;
+		if (!apus_mono_before(apus_mono_now(), deadline))
+			return APUS_ETIMEDOUT;
+		if (reader->worker->spawned)
+			sleep_on(fd, deadline);
+		else
+			apus_dp_pass_time(reader->worker);
+	}
+}
+
+int apus_reader_wait_matched(struct apus_reader *reader, uint32_t count, int64_t timeout_ns)
+{
+	struct apus_mono deadline = apus_mono_add(apus_mono_now(), timeout_ns);
+
+	if (!apus_dp_alive(reader->fork_count))
+		return APUS_ECLOSED;
+	while (apus_reader_matched(reader) < count) {
+		if (!apus_mono_before(apus_mono_now(), deadline))
+			return APUS_ETIMEDOUT;
+		apus_dp_pass_time(reader->worker);
+	}
+	return 0;
+}

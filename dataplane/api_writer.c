@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public data calls of a writer (include/apus/participant.h). */
+#include "dataplane/entity.h"
+
+#include <string.h>
+
+#define KEY_BYTES_MAX 1024
+
+struct apus_guid apus_writer_guid(const struct apus_writer *writer)
+{
+	return writer->dp->config.guid;
+}
+
+uint32_t apus_writer_matched(const struct apus_writer *writer)
+{
+	/* Relaxed: a number to look at; nothing is published with it. */
+	return atomic_load_explicit(&writer->dp->matched, memory_order_relaxed);
+}
+
+/* A change on its way into a slot: either a sample in memory or a payload. */
+struct source {
+	const void *sample;
+	const void *payload;
+	size_t payload_bytes;
+	bool key_only;
+};
+
+static int fill(struct apus_writer *w, const struct source *src, uint8_t *out)
+{
+	size_t room = w->dp->config.cache.payload_bytes_max;
+
+	if (src->sample)
+		return apus_type_encode(w->type, src->sample, w->representation, src->key_only, out,
+					room);
+	if (src->payload_bytes > room)
+		return APUS_ELIMIT;
+	memcpy(out, src->payload, src->payload_bytes);
+	/* A datagram carries multiples of 4; the bytes behind the payload leave the process. */
+	memset(out + src->payload_bytes, 0, -src->payload_bytes & 3);
+	return (int)src->payload_bytes;
+}
+
+static int find_key(struct apus_writer *w, const struct source *src, uint8_t *key)
+{
+	if (w->plan.max_bytes == 0)
+		return 0;
+	if (src->sample)
+		return apus_wire_key_from_sample(&w->plan, src->sample, key, KEY_BYTES_MAX);
+	return apus_wire_key_extract(&w->plan, src->payload, src->payload_bytes, src->key_only, key,
+				     KEY_BYTES_MAX);
+}
+
+/* One attempt, under the turn: serialise into a free slot, then commit. */
+static int try_write(struct apus_writer *w, const struct source *src, enum apus_change kind,
+		     struct apus_wall source_time)
+{
+	struct apus_dp_cache *cache = &w->dp->cache;
+	uint32_t slot = apus_dp_cache_acquire(cache);
+	uint8_t key[KEY_BYTES_MAX], hash[16];
+	struct apus_dp_write change = {
+		.kind = (uint8_t)kind, .key_only = src->key_only, .source = source_time, .key = key};
+	int rc;
+
+	if (slot == APUS_SHM_NO_SLOT)
+		return APUS_EAGAIN;
+	rc = fill(w, src, apus_dp_cache_payload(cache, slot));
+	if (rc < 0)
+		goto abandon;
+	change.payload_bytes = (uint32_t)rc;
+	rc = find_key(w, src, key);
+	if (rc < 0)
+		goto abandon;
+	change.key_bytes = (uint32_t)rc;
+	/* The hash (an MD5 for most keys) is wanted once an instance. */
+	if (w->plan.max_bytes &&
+	    apus_dp_keytable_find(&cache->keys, key, change.key_bytes) == APUS_DP_NO_KEY) {
+		apus_wire_key_hash(&w->plan, key, change.key_bytes, hash);
+		change.key_hash = hash;
+	}
+	rc = apus_dp_writer_write(w->dp, slot, &change, apus_mono_now());
+	if (rc == 0)
+		return 0;
+abandon:
+	apus_dp_cache_abandon(cache, slot);
+	return rc;
+}
+
+static int write_source(struct apus_writer *w, const struct source *src, enum apus_change kind,
+			int64_t source_time_ns)
+{
+	struct apus_wall t = {source_time_ns};
+	struct apus_mono deadline = {0};
+	int rc;
+
+	if (!apus_dp_alive(w->fork_count))
+		return APUS_ECLOSED;
+	if (source_time_ns == INT64_MIN)
+		t = apus_wall_now();
+	for (;;) {
+		apus_dp_worker_take_turn(w->worker);
+		rc = try_write(w, src, kind, t);
+		apus_dp_worker_end_turn(w->worker);
+		if (rc != APUS_EAGAIN)
+			return rc;
+		/* Full: acknowledgements must come first. Best effort never waits for any. */
+		if (!w->dp->config.reliable || w->max_blocking_ns <= 0)
+			return APUS_ETIMEDOUT;
+		if (deadline.ns == 0)
+			deadline = apus_mono_add(apus_mono_now(), w->max_blocking_ns);
+		else if (!apus_mono_before(apus_mono_now(), deadline))
+			return APUS_ETIMEDOUT;
+		apus_dp_pass_time(w->worker);
+	}
+}
+
+int apus_write_as(struct apus_writer *writer, const void *sample, enum apus_change kind,
+		  int64_t source_time_ns)
+{
+	struct source src = {.sample = sample, .key_only = kind != APUS_ALIVE};
+
+	if (!sample || kind < APUS_ALIVE || kind > APUS_DISPOSE_UNREGISTER)
+		return APUS_EINVAL;
+	if (kind != APUS_ALIVE && writer->plan.max_bytes == 0)
+		return APUS_EINVAL; /* a keyless topic has no instance life cycle to announce */
+	return write_source(writer, &src, kind, source_time_ns);
+}
+
+int apus_write(struct apus_writer *writer, const void *sample)
+{
+	return apus_write_as(writer, sample, APUS_ALIVE, INT64_MIN);
+}
+
+int apus_dispose(struct apus_writer *writer, const void *sample)
+{
+	return apus_write_as(writer, sample, APUS_DISPOSE, INT64_MIN);
+}
+
+int apus_unregister(struct apus_writer *writer, const void *sample)
+{
+	return apus_write_as(writer, sample,
+			     writer->autodispose ? APUS_DISPOSE_UNREGISTER : APUS_UNREGISTER,
+			     INT64_MIN);
+}
+
+int apus_write_cdr(struct apus_writer *writer, const void *payload, size_t payload_bytes)
+{
+	struct source src = {.payload = payload, .payload_bytes = payload_bytes};
+	size_t size = (writer->type->size_bytes + 15) & ~(size_t)15;
+	int rc;
+
+	if (!payload)
+		return APUS_EINVAL;
+	if (!apus_dp_alive(writer->fork_count))
+		return APUS_ECLOSED;
+	apus_dp_worker_take_turn(writer->worker); /* the scratch memory is the turn's */
+	rc = apus_type_decode(writer->type, payload, payload_bytes, false, writer->scratch,
+			      (uint8_t *)writer->scratch + size, writer->scratch_bytes - size);
+	apus_dp_worker_end_turn(writer->worker);
+	if (rc < 0)
+		return rc;
+	return write_source(writer, &src, APUS_ALIVE, INT64_MIN);
+}
+
+static bool reached(const struct apus_mono deadline)
+{
+	return !apus_mono_before(apus_mono_now(), deadline);
+}
+
+int apus_writer_wait_acked(struct apus_writer *writer, int64_t timeout_ns)
+{
+	struct apus_mono deadline = apus_mono_add(apus_mono_now(), timeout_ns);
+	apus_seq target;
+	bool acked;
+
+	if (!apus_dp_alive(writer->fork_count))
+		return APUS_ECLOSED;
+	apus_dp_worker_take_turn(writer->worker);
+	target = writer->dp->last;
+	for (;;) {
+		acked = apus_dp_writer_acked(writer->dp, target);
+		apus_dp_worker_end_turn(writer->worker);
+		if (acked)
+			return 0;
+		if (reached(deadline))
+			return APUS_ETIMEDOUT;
+		apus_dp_pass_time(writer->worker);
+		apus_dp_worker_take_turn(writer->worker);
+	}
+}
+
+int apus_writer_wait_matched(struct apus_writer *writer, uint32_t count, int64_t timeout_ns)
+{
+	struct apus_mono deadline = apus_mono_add(apus_mono_now(), timeout_ns);
+
+	if (!apus_dp_alive(writer->fork_count))
+		return APUS_ECLOSED;
+	while (apus_writer_matched(writer) < count) {
+		if (reached(deadline))
+			return APUS_ETIMEDOUT;
+		apus_dp_pass_time(writer->worker);
+	}
+	return 0;
+}

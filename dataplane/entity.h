@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the public handles of writers and readers point to: the data plane's object, and what a data call
+ * needs beside it. Made and unmade by control's composition root; data calls (dataplane/api_*.c) only use
+ * what is here.
+ */
+#ifndef APUS_DATAPLANE_ENTITY_H
+#define APUS_DATAPLANE_ENTITY_H
+
+#include <apus/participant.h>
+
+#include "dataplane/reader.h"
+#include "dataplane/worker.h"
+#include "dataplane/writer.h"
+
+struct apus_ctl_endpoint;
+
+struct apus_writer {
+	struct apus_dp_writer *dp;
+	struct apus_dp_worker *worker;
+	const struct apus_type *type;
+	struct apus_wire_keyplan plan;
+	int representation; /* enum apus_representation */
+	bool autodispose;
+	int64_t max_blocking_ns;
+	void *scratch; /* apus_write_cdr(): a decoded sample and its arena */
+	size_t scratch_bytes;
+	uint32_t fork_count; /* of its maker; see apus_dp_alive() */
+	struct apus_participant *participant;
+	struct apus_ctl_endpoint *endpoint;
+	struct apus_writer *next, **link; /* the participant's list */
+};
+
+struct apus_reader {
+	struct apus_dp_reader *dp;
+	struct apus_dp_worker *worker;
+	const struct apus_type *type;
+	uint32_t fork_count;
+	uint64_t filter_generation; /* under control's lock */
+	struct apus_participant *participant;
+	struct apus_ctl_endpoint *endpoint;
+	struct apus_reader *next, **link;
+};
+
+/** How often this process image has been forked from one that used Apus; set by an atfork handler. */
+extern uint32_t apus_dp_fork_count;
+/** Installs the atfork handler once. Any thread. */
+void apus_dp_fork_guard(void);
+
+/** False in a child of the process that made the handle: there it is dead. */
+static inline bool apus_dp_alive(uint32_t fork_count)
+{
+	return APUS_LIKELY(fork_count == apus_dp_fork_count);
+}
+
+/** Passes time while a call waits: polls a driven worker, else sleeps a little. Not under the turn. */
+void apus_dp_pass_time(struct apus_dp_worker *worker);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Outgoing datagrams; see out.h. */
+#include "dataplane/out.h"
+
+/* INFO_DST (16), INFO_TS (12): what may precede a submessage. */
+#define CONTEXT_BYTES 28
+/* DATA without payload: header, ids, sequence number, inline QoS with key hash, status and sentinel. */
+#define DATA_BYTES 96
+
+void apus_dp_out_init(struct apus_dp_out *out, struct apus_dp_queue *queue,
+		      const struct apus_prefix *own)
+{
+	out->queue = queue;
+	out->own = *own;
+	out->count = 0;
+	out->open = false;
+}
+
+static void close_datagram(struct apus_dp_out *out)
+{
+	struct apus_dp_tx *tx = &out->tx[out->count];
+	const struct apus_wire_builder *b = &out->builder;
+
+	if (!out->open)
+		return;
+	out->open = false;
+	tx->interface_idx = -1;
+	tx->iov_count = 1;
+	tx->iov[0] = (struct iovec){b->bytes, b->length};
+	if (out->split) {
+		tx->iov[0].iov_len = out->split;
+		tx->iov[1] = (struct iovec){(void *)out->external, b->external_bytes};
+		tx->iov_count = 2;
+		if (b->length > out->split)
+			tx->iov[tx->iov_count++] =
+				(struct iovec){b->bytes + out->split, b->length - out->split};
+	}
+	apus_counter_add(&out->datagrams, 1);
+	apus_counter_add(&out->bytes, apus_wire_datagram_bytes(b));
+	if (++out->count == APUS_DP_OUT_BURST)
+		apus_dp_out_flush(out);
+}
+
+void apus_dp_out_flush(struct apus_dp_out *out)
+{
+	uint32_t n;
+
+	close_datagram(out);
+	n = out->count;
+	if (n == 0)
+		return;
+	out->count = 0;
+	/* What the kernel refuses counts as lost on the way (the queue's tx_dropped): reliable streams
+	 * repair it like any other loss. */
+	(void)apus_dp_queue_tx(out->queue, out->tx, (int)n);
+}
+
+static void open_datagram(struct apus_dp_out *out, const struct apus_dp_addr *to)
+{
+	close_datagram(out);
+	out->tx[out->count].to = *to;
+	out->open = true;
+	out->has_dest = false;
+	out->timestamp = APUS_WALL_NONE;
+	out->split = 0;
+	apus_wire_begin(&out->builder, out->buffers[out->count], APUS_DP_OUT_BUFFER_BYTES,
+			&out->own);
+}
+
+/* True if `bytes` more fit the open datagram. The first submessage may be as large as the buffer. */
+static bool fits(const struct apus_dp_out *out, const struct apus_dp_addr *to, uint32_t bytes)
+{
+	return out->open && apus_dp_addr_equal(&out->tx[out->count].to, to) && !out->split &&
+	       out->builder.length + bytes + CONTEXT_BYTES <= APUS_DP_OUT_PACK_BYTES;
+}
+
+static void set_dest(struct apus_dp_out *out, const struct apus_prefix *dest)
+{
+	if (!dest) {
+		if (out->has_dest)
+			apus_wire_info_dst(&out->builder, NULL);
+		out->has_dest = false;
+		return;
+	}
+	if (out->has_dest && apus_prefix_equal(&out->dest, dest))
+		return;
+	apus_wire_info_dst(&out->builder, dest);
+	out->has_dest = true;
+	out->dest = *dest;
+}
+
+struct apus_wire_builder *apus_dp_out_at(struct apus_dp_out *out, const struct apus_dp_addr *to,
+					 const struct apus_prefix *dest, uint32_t bytes)
+{
+	/* Behind an external payload a heartbeat may still follow in the same datagram. */
+	bool behind = out->open && out->split && apus_dp_addr_equal(&out->tx[out->count].to, to) &&
+		      out->builder.length + bytes + CONTEXT_BYTES <= APUS_DP_OUT_BUFFER_BYTES &&
+		      apus_wire_datagram_bytes(&out->builder) + bytes + CONTEXT_BYTES <=
+			      APUS_DP_DATAGRAM_MAX_BYTES;
+
+	if (!behind && !fits(out, to, bytes))
+		open_datagram(out, to);
+	set_dest(out, dest);
+	return &out->builder;
+}
+
+static void set_timestamp(struct apus_dp_out *out, struct apus_wall timestamp)
+{
+	if (out->timestamp.ns == timestamp.ns)
+		return;
+	apus_wire_info_ts(&out->builder, timestamp);
+	out->timestamp = timestamp;
+}
+
+void apus_dp_out_data(struct apus_dp_out *out, const struct apus_dp_addr *to,
+		      const struct apus_prefix *dest, struct apus_wall timestamp,
+		      const struct apus_wire_data_out *data)
+{
+	bool copy = data->payload_bytes <= APUS_DP_OUT_COPY_BYTES;
+	uint32_t bytes = DATA_BYTES + apus_wire_padded(data->payload_bytes);
+	struct apus_wire_data_out d = *data;
+
+	if (!fits(out, to, copy ? bytes : APUS_DP_OUT_PACK_BYTES))
+		open_datagram(out, to);
+	set_dest(out, dest);
+	set_timestamp(out, timestamp);
+	if (copy) {
+		apus_wire_data(&out->builder, &d);
+		return;
+	}
+	d.payload = NULL;
+	if (apus_wire_data(&out->builder, &d) == 0) {
+		out->split = out->builder.length;
+		out->external = data->payload;
+	}
+}

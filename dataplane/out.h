@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Outgoing datagrams of one worker: submessages are packed into datagrams, datagrams into bursts.
+ *
+ * A caller says where a submessage goes; as long as the address stays the same and there is room it
+ * joins the datagram under construction, else that one is closed and the next begun. INFO_DST and
+ * INFO_TS are written only when they change. Payloads up to APUS_DP_OUT_COPY_BYTES are copied; larger
+ * ones are referenced where they lie and sent before flush returns, which happens when the burst is
+ * full and at the end of every turn. So a slot must stay untouched until the end of the turn, which the
+ * turn guarantees.
+ *
+ * Owned by the holder of the worker's turn. Nothing allocates after init.
+ */
+#ifndef APUS_DATAPLANE_OUT_H
+#define APUS_DATAPLANE_OUT_H
+
+#include "dataplane/io/transport.h"
+#include "wire/message.h"
+
+/** Datagrams of one burst: what one system call takes. */
+#define APUS_DP_OUT_BURST 64
+/** Room for headers and copied payloads of one datagram. */
+#define APUS_DP_OUT_BUFFER_BYTES 2304
+/** Payloads up to this size are copied into the datagram. */
+#define APUS_DP_OUT_COPY_BYTES 2048
+/** Packing stops here, so that packed datagrams fit an Ethernet frame: 1500 less IPv4 and UDP headers. */
+#define APUS_DP_OUT_PACK_BYTES 1472
+
+struct apus_dp_out {
+	struct apus_dp_queue *queue;
+	struct apus_prefix own;
+	uint32_t count; /* closed datagrams waiting for flush */
+	bool open;      /* one more is under construction in place `count` */
+	bool has_dest;
+	struct apus_prefix dest;   /* INFO_DST in force */
+	struct apus_wall timestamp; /* INFO_TS in force */
+	uint32_t split;            /* buffer bytes in front of an external payload; 0 = none */
+	const uint8_t *external;
+	struct apus_wire_builder builder;
+	struct apus_counter datagrams, bytes;
+	struct apus_dp_tx tx[APUS_DP_OUT_BURST];
+	uint8_t buffers[APUS_DP_OUT_BURST][APUS_DP_OUT_BUFFER_BYTES];
+};
+
+/** Prepares an empty output on a queue. */
+void apus_dp_out_init(struct apus_dp_out *out, struct apus_dp_queue *queue,
+		      const struct apus_prefix *own);
+
+/**
+ * Returns a builder with room for `bytes` more bytes of submessages in a datagram to `to`, whose INFO_DST
+ * says `dest` (NULL: everybody). Valid until the next call on `out`. bytes ≤ 1024.
+ */
+struct apus_wire_builder *apus_dp_out_at(struct apus_dp_out *out, const struct apus_dp_addr *to,
+					 const struct apus_prefix *dest, uint32_t bytes);
+
+/**
+ * Adds a DATA whose payload (data->payload, payload_bytes) lies in a slot; see the head of this file for
+ * when it is copied. timestamp is what INFO_TS must say.
+ */
+void apus_dp_out_data(struct apus_dp_out *out, const struct apus_dp_addr *to,
+		      const struct apus_prefix *dest, struct apus_wall timestamp,
+		      const struct apus_wire_data_out *data);
+
+/** Sends everything. Called at the end of each turn and whenever the burst is full. */
+void apus_dp_out_flush(struct apus_dp_out *out);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reader's side of the protocol: one sequence window per matched writer, samples held back until
+ * those before them are there, acknowledgements (RTPS 2.5 §8.4.10, §8.4.12). Whatever the route, samples
+ * go through apus_dp_admit() (dataplane/admit.h) and nothing else makes them visible.
+ *
+ * A payload is copied once, into a slot of the reader's pool, after the filter has passed it. Samples that
+ * arrive out of order wait in such slots too, `held_max` of them at most; the others are asked for again.
+ *
+ * A built-in reader has a sink instead of a history: discovery samples are handed to control, which is
+ * the one who runs that worker, in order and at once.
+ *
+ * All calls under the turn of the reader's worker. Nothing allocates after create.
+ */
+#ifndef APUS_DATAPLANE_READER_H
+#define APUS_DATAPLANE_READER_H
+
+#include <apus/participant.h>
+
+#include "dataplane/admit.h"
+#include "dataplane/snapshot.h"
+#include "dataplane/wheel.h"
+#include "dataplane/window.h"
+#include "shm/pool.h"
+#include "wire/key.h"
+#include "wire/message.h"
+
+struct apus_dp_worker;
+
+/** What a sink gets: one discovery sample. Valid during the call. */
+struct apus_dp_sink_sample {
+	struct apus_guid writer;
+	apus_seq seq;
+	uint8_t change;           /* bits of enum apus_dp_change */
+	bool key_only;
+	const uint8_t *payload;   /* NULL: none */
+	uint32_t payload_bytes;
+	const uint8_t *key_hash;  /* 16 bytes or NULL */
+	const struct apus_dp_addr *from; /* NULL for samples of this process */
+	uint32_t datagram_bytes;  /* size of the datagram it came in; 0 likewise */
+};
+typedef void apus_dp_sink_fn(void *user, const struct apus_dp_sink_sample *sample,
+			     struct apus_mono now);
+
+/** Fixed parameters of a reader. */
+struct apus_dp_reader_config {
+	struct apus_guid guid;
+	bool reliable;
+	bool transient_local;
+	bool stateless; /* accepts the SPDP writer of anybody */
+	struct apus_dp_inbox_options inbox;  /* hold, release, key_hash are filled in by create */
+	const struct apus_type *type;        /* NULL with a sink */
+	int representation;                  /* of key-only payloads shown to the application */
+	uint32_t payload_bytes_max;          /* with encapsulation header */
+	uint32_t match_max;
+	uint32_t held_max;                   /* samples out of order, all writers together */
+	apus_dp_sink_fn *sink;
+	void *sink_user;
+};
+
+/** Events of the protocol; what admission does is counted in the inbox. */
+struct apus_dp_reader_counters {
+	struct apus_counter received;        /* DATA for this reader */
+	struct apus_counter duplicates;
+	struct apus_counter beyond;          /* too far ahead of what is missing */
+	struct apus_counter held;            /* held back because something before it was missing */
+	struct apus_counter held_full;       /* dropped for want of room to hold it; asked for again */
+	struct apus_counter too_large;       /* payload above payload_bytes_max */
+	struct apus_counter bad_key;         /* payload or key hash that names no instance */
+	struct apus_counter no_slot;         /* pool empty: too many loans */
+	struct apus_counter heartbeats;
+	struct apus_counter gaps;
+	struct apus_counter acknacks_sent;
+	struct apus_counter other_route;     /* of a writer that is served on another route */
+	struct apus_counter matches_refused;
+	struct apus_counter delivered;       /* samples made available */
+	struct apus_counter results[APUS_DP_ADMIT_RESULTS];
+};
+
+/** A sample held back. */
+struct apus_dp_held {
+	struct apus_dp_held *next, *prev;
+	apus_seq seq;
+	struct apus_wall source;
+	uint32_t slot; /* APUS_SHM_NO_SLOT: no payload */
+	uint32_t payload_bytes;
+	uint8_t change;
+	bool key_only;
+	bool has_hash;
+	uint8_t key_hash[16];
+};
+
+/** Mutable state of one matched writer. */
+struct apus_dp_reader_state {
+	uint64_t match_id; /* 0 = free */
+	struct apus_guid guid;
+	struct apus_prefix prefix;
+	struct apus_eid eid;
+	struct apus_dp_reader *reader;
+	struct apus_dp_addr addr;
+	struct apus_dp_window window;
+	uint32_t slot;      /* its index: the match slot of the inbox */
+	bool reliable;      /* the match is */
+	bool local;         /* same worker: arrives by apus_dp_reader_local() only */
+	bool mark;
+	bool answer_due;    /* a HEARTBEAT waits for its answer */
+	bool ack_queued;    /* in the worker's ack_list */
+	struct apus_dp_reader_state *ack_next;
+	struct apus_dp_reader_state *chain_next; /* same bucket of worker->by_writer */
+	struct apus_dp_timer timer;   /* repeated request, or a first one without HEARTBEAT yet */
+	struct apus_mono asked;       /* last request for something missing */
+	int64_t greet_ns;             /* present back-off of requests before the first HEARTBEAT */
+	uint32_t ack_count;
+	struct apus_dp_held *held_first, *held_last; /* by sequence number */
+};
+
+struct apus_dp_reader {
+	struct apus_dp_reader_port port;
+	const struct apus_dp_reader_snapshot *adopted;
+	struct apus_dp_worker *worker;
+	struct apus_dp_reader_config config;
+	struct apus_eid eid;
+	struct apus_wire_keyplan plan;
+	struct apus_dp_inbox inbox;
+	void *inbox_memory;
+	bool inbox_ready;
+	struct apus_shm_pool pool;
+	uint32_t *slot_payload_bytes; /* per slot of the pool */
+	uint32_t *key_slots; /* per history entry: slot of its key payload while lent */
+	struct apus_dp_held *held_memory;
+	struct apus_dp_held *held_free;
+	struct apus_dp_reader_state *states; /* match_max */
+	uint32_t *order, *order_new;         /* as in struct apus_dp_writer */
+	uint32_t match_count;
+	bool any_refused;          /* something waits for room: ask again after a take */
+	int event_fd;
+	bool event_wanted;         /* somebody uses the descriptor */
+	bool event_raised;
+	_Atomic uint32_t matched;
+	struct apus_dp_reader_counters counters;
+};
+
+/** A sample of a writer of the same worker. */
+struct apus_dp_local_sample {
+	const struct apus_guid *writer;
+	uint64_t match_id;
+	apus_seq seq;
+	struct apus_wall source;
+	uint8_t kind; /* enum apus_change */
+	bool key_only;
+	const uint8_t *payload;
+	uint32_t payload_bytes;
+};
+
+/** Creates a reader on a worker (not yet registered there). Returns 0, APUS_EINVAL, APUS_ELIMIT (key or
+ *  history sizes), APUS_ENOMEM, APUS_EIO. */
+int apus_dp_reader_create(struct apus_dp_worker *worker, const struct apus_dp_reader_config *config,
+			  struct apus_dp_reader **reader_out);
+/** Frees a reader that is no longer registered; lent samples become invalid. NULL is allowed. */
+void apus_dp_reader_destroy(struct apus_dp_reader *reader);
+
+/** Where a sample came from. */
+struct apus_dp_origin {
+	const struct apus_dp_addr *from;
+	uint32_t datagram_bytes;
+	struct apus_wall timestamp;
+};
+
+/** Handles a DATA from a matched writer. */
+void apus_dp_reader_data(struct apus_dp_reader_state *state, const struct apus_wire_data *data,
+			 const struct apus_dp_origin *origin, struct apus_mono now);
+/** Handles a DATA of the SPDP writer at a stateless reader. */
+void apus_dp_reader_stateless(struct apus_dp_reader *reader, const struct apus_guid *writer,
+			      const struct apus_wire_data *data,
+			      const struct apus_dp_origin *origin, struct apus_mono now);
+/** Handles a HEARTBEAT or a GAP of a matched writer. */
+void apus_dp_reader_heartbeat(struct apus_dp_reader_state *state,
+			      const struct apus_wire_heartbeat *heartbeat, struct apus_mono now);
+void apus_dp_reader_gap(struct apus_dp_reader_state *state, const struct apus_wire_gap *gap,
+			struct apus_mono now);
+/** Handles a sample of a writer of the same worker; false if it was refused and is wanted again. */
+bool apus_dp_reader_local(struct apus_dp_reader *reader, const struct apus_dp_local_sample *sample,
+			  struct apus_mono now);
+
+/** Ends every match before the reader leaves its worker. */
+void apus_dp_reader_detach(struct apus_dp_reader *reader, struct apus_mono now);
+/** For reader_adopt.c: gives back what a state holds; its timer function; its first request. */
+void apus_dp_reader_drop_held(struct apus_dp_reader_state *state);
+void apus_dp_reader_timer(struct apus_dp_timer *timer, struct apus_mono now);
+void apus_dp_reader_greet(struct apus_dp_reader_state *state, struct apus_mono now);
+/** Raises the eventfd if somebody uses it. */
+void apus_dp_reader_raise(struct apus_dp_reader *reader);
+/** Asks again for samples that were refused, after room was made. */
+void apus_dp_reader_ask_again(struct apus_dp_reader *reader, struct apus_mono now);
+
+/** Sends the acknowledgement of a state now. */
+void apus_dp_reader_send_ack(struct apus_dp_reader_state *state, struct apus_mono now);
+
+/** Brings states, filter and history in line with the published snapshot. Called when the turn is taken. */
+void apus_dp_reader_adopt(struct apus_dp_reader *reader, struct apus_mono now);
+
+/** Implements apus_take() and apus_read(). */
+int apus_dp_reader_access(struct apus_dp_reader *reader, const struct apus_select *select, bool take,
+			  struct apus_mono now, struct apus_sample *samples_out, uint32_t max);
+/** Implements apus_return() for one sample. */
+int apus_dp_reader_return(struct apus_dp_reader *reader, struct apus_sample *sample);
+/** True if there is something to take. */
+bool apus_dp_reader_available(struct apus_dp_reader *reader, struct apus_mono now);
+/** The eventfd; from now on it is raised when samples become available. */
+int apus_dp_reader_fd(struct apus_dp_reader *reader, struct apus_mono now);
+
+#endif

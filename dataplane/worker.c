@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker's life, its turn and its endpoints; see worker.h. Reception is in worker_poll.c. */
+#include "dataplane/worker.h"
+
+#include "dataplane/reader.h"
+#include "dataplane/writer.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* A blocked worker looks around at least this often. */
+#define SLEEP_MAX_NS (500 * APUS_NS_PER_MS)
+
+int apus_dp_worker_create(const struct apus_dp_worker_config *config,
+			  struct apus_dp_worker **worker_out)
+{
+	struct apus_dp_worker *w = aligned_alloc(APUS_CACHE_LINE, sizeof(*w));
+	uint32_t buckets = 16;
+
+	if (!w)
+		return APUS_ENOMEM;
+	memset(w, 0, sizeof(*w)); /* also the first touch of every page of the output buffers */
+	while (buckets < config->match_max)
+		buckets *= 2;
+	w->config = *config;
+	w->by_writer_mask = buckets - 1;
+	w->readers = calloc(config->endpoint_max, sizeof(*w->readers));
+	w->writers = calloc(config->endpoint_max, sizeof(*w->writers));
+	w->by_writer = calloc(buckets, sizeof(*w->by_writer));
+	w->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (!w->readers || !w->writers || !w->by_writer || w->wake_fd < 0) {
+		int rc = w->wake_fd < 0 ? APUS_EIO : APUS_ENOMEM;
+
+		w->config.queue = NULL;
+		apus_dp_worker_destroy(w);
+		return rc;
+	}
+	apus_dp_wheel_init(&w->wheel, apus_mono_now());
+	apus_dp_out_init(&w->out, config->queue, &config->prefix);
+	*worker_out = w;
+	return 0;
+}
+
+void apus_dp_worker_destroy(struct apus_dp_worker *worker)
+{
+	if (!worker)
+		return;
+	apus_dp_queue_close(worker->config.queue);
+	if (worker->wake_fd >= 0)
+		close(worker->wake_fd);
+	free(worker->readers);
+	free(worker->writers);
+	free(worker->by_writer);
+	free(worker);
+}
+
+/* --- the turn ------------------------------------------------------------------------------------ */
+
+/* Readers first: a writer that greets a reader of this worker finds its match there. */
+static void adopt_all(struct apus_dp_worker *w, struct apus_mono now)
+{
+	for (uint32_t i = 0; i < w->reader_count; i++)
+		apus_dp_reader_adopt(w->readers[i], now);
+	for (uint32_t i = 0; i < w->writer_count; i++)
+		apus_dp_writer_adopt(w->writers[i], now);
+}
+
+bool apus_dp_worker_try_turn(struct apus_dp_worker *worker)
+{
+	/* T1: acquire, pairs with S2; an older value would only delay a reclaim. */
+	uint64_t epoch = atomic_load_explicit(&worker->config.epoch->current, memory_order_acquire);
+	uint64_t free_word = 0;
+
+	/* A look before the exchange keeps waiting threads from taking the line away from the holder.
+	 * Relaxed: the exchange below decides. */
+	if (atomic_load_explicit(&worker->turn.word, memory_order_relaxed) != 0)
+		return false;
+	/* T2: seq_cst, pairs with S3; also acquires what the previous holder released. */
+	if (!atomic_compare_exchange_strong(&worker->turn.word, &free_word, epoch))
+		return false;
+	if (APUS_UNLIKELY(epoch != worker->adopted_epoch)) {
+		worker->adopted_epoch = epoch;
+		adopt_all(worker, apus_mono_now());
+	}
+	return true;
+}
+
+void apus_dp_worker_take_turn(struct apus_dp_worker *worker)
+{
+	uint32_t spins = 0;
+
+	if (apus_dp_worker_try_turn(worker))
+		return;
+	/* Relaxed: a request, looked at between bursts; being seen late only costs the caller a burst. */
+	atomic_fetch_add_explicit(&worker->turn.waiters, 1, memory_order_relaxed);
+	while (!apus_dp_worker_try_turn(worker)) {
+		apus_cpu_relax();
+		/* The holder may be preempted, or share this core: do not burn its time slice. */
+		if (++spins % 256 == 0)
+			sched_yield();
+	}
+	/* Relaxed: as above. */
+	atomic_fetch_sub_explicit(&worker->turn.waiters, 1, memory_order_relaxed);
+}
+
+static void release_turn(struct apus_dp_worker *w)
+{
+	/* Release: what this holder did to the worker's state is visible to the next, which acquires it at
+	 * T2. */
+	atomic_store_explicit(&w->turn.word, 0, memory_order_release);
+}
+
+/* Sends the acknowledgements that came due. */
+static int send_acks(struct apus_dp_worker *w, struct apus_mono now)
+{
+	int n = 0;
+
+	while (w->ack_list) {
+		struct apus_dp_reader_state *s = w->ack_list;
+
+		w->ack_list = s->ack_next;
+		s->ack_queued = false;
+		apus_dp_reader_send_ack(s, now);
+		n++;
+	}
+	return n;
+}
+
+void apus_dp_worker_finish(struct apus_dp_worker *worker, struct apus_mono now)
+{
+	if (worker->ack_list)
+		send_acks(worker, now);
+	apus_dp_out_flush(&worker->out);
+}
+
+/* W2: if the thread sleeps past the earliest timer, it must be told. seq_cst on both sides (W1 in
+ * sleep_until): either we see its sleep, or it sees the turn's timers, because it computes its sleep under
+ * the turn and we armed ours under the turn. */
+static bool must_wake(struct apus_dp_worker *w)
+{
+	/* seq_cst: W2, pairs with W1. */
+	int64_t until = atomic_load(&w->sleep_until_ns);
+
+	return until != 0 && apus_dp_wheel_next(&w->wheel).ns < until;
+}
+
+void apus_dp_worker_wake(struct apus_dp_worker *worker)
+{
+	uint64_t one = 1;
+
+	(void)!write(worker->wake_fd, &one, sizeof(one));
+}
+
+void apus_dp_worker_end_turn(struct apus_dp_worker *worker)
+{
+	bool wake;
+
+	if (worker->ack_list)
+		send_acks(worker, apus_mono_now());
+	apus_dp_out_flush(&worker->out);
+	wake = must_wake(worker);
+	release_turn(worker);
+	if (wake)
+		apus_dp_worker_wake(worker);
+}
+
+/* --- the thread ---------------------------------------------------------------------------------- */
+
+int apus_dp_worker_sleep(struct apus_dp_worker *worker, int64_t until_ns)
+{
+	struct pollfd fds[2] = {{.fd = worker->wake_fd, .events = POLLIN},
+				{.fd = apus_dp_queue_fd(worker->config.queue), .events = POLLIN}};
+	struct apus_mono now = apus_mono_now();
+	struct apus_mono next = apus_dp_wheel_next(&worker->wheel);
+	struct timespec ts;
+	uint64_t count;
+	int64_t ns;
+
+	if (next.ns < until_ns)
+		until_ns = next.ns;
+	/* W1: seq_cst, pairs with W2 in must_wake(); set under the turn, so whoever arms an earlier timer
+	 * afterwards sees it. */
+	atomic_store(&worker->sleep_until_ns, until_ns);
+	release_turn(worker);
+	ns = until_ns - now.ns;
+	if (ns > SLEEP_MAX_NS)
+		ns = SLEEP_MAX_NS;
+	if (ns > 0) {
+		ts = (struct timespec){ns / APUS_NS_PER_SEC, ns % APUS_NS_PER_SEC};
+		ppoll(fds, fds[1].fd < 0 ? 1 : 2, &ts, NULL);
+	}
+	/* Relaxed: awake again; a needless wake-up costs one more look. */
+	atomic_store_explicit(&worker->sleep_until_ns, 0, memory_order_relaxed);
+	(void)!read(worker->wake_fd, &count, sizeof(count));
+	return 0;
+}
+
+/* Lets a waiting thread have the turn: a bounded pause, after which the next try competes as usual. */
+static void give_way(struct apus_dp_worker *w)
+{
+	for (int i = 0; i < 4096; i++) {
+		/* Relaxed: only a hint that somebody still wants the turn. */
+		if (atomic_load_explicit(&w->turn.waiters, memory_order_relaxed) == 0)
+			return;
+		/* Relaxed: the waiter has got it. */
+		if (atomic_load_explicit(&w->turn.word, memory_order_relaxed) != 0)
+			return;
+		apus_cpu_relax();
+	}
+	sched_yield();
+}
+
+struct thread_start {
+	struct apus_dp_worker *worker;
+	enum apus_dp_idle idle;
+};
+
+static void one_turn(struct apus_dp_worker *w, enum apus_dp_idle idle)
+{
+	int work;
+
+	apus_dp_worker_take_turn(w);
+	work = apus_dp_worker_poll(w, apus_mono_now());
+	if (work > 0 || idle != APUS_DP_IDLE_BLOCK) {
+		apus_dp_worker_end_turn(w);
+		/* Relaxed: a hint; see apus_dp_worker_take_turn(). */
+		if (atomic_load_explicit(&w->turn.waiters, memory_order_relaxed))
+			give_way(w);
+		else if (work == 0 && idle == APUS_DP_IDLE_PAUSE)
+			apus_cpu_relax();
+		return;
+	}
+	apus_dp_worker_sleep(w, INT64_MAX);
+}
+
+static void *thread_main(void *arg)
+{
+	struct thread_start start = *(struct thread_start *)arg;
+	struct apus_dp_worker *w = start.worker;
+
+	free(arg);
+	/* Acquire: pairs with the release in apus_dp_worker_stop(). */
+	while (!atomic_load_explicit(&w->stop, memory_order_acquire))
+		one_turn(w, start.idle);
+	return NULL;
+}
+
+static int start_thread(struct apus_dp_worker *w, struct thread_start *start, int core, int priority)
+{
+	pthread_attr_t attr;
+	struct sched_param param = {.sched_priority = priority};
+	int rc;
+
+	pthread_attr_init(&attr);
+	if (core >= 0) {
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		CPU_SET(core, &set);
+		pthread_attr_setaffinity_np(&attr, sizeof(set), &set);
+	}
+	if (priority > 0) {
+		pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+		pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
+		pthread_attr_setschedparam(&attr, &param);
+	}
+	rc = pthread_create(&w->thread, &attr, thread_main, start);
+	pthread_attr_destroy(&attr);
+	if (rc == EPERM)
+		return APUS_EPERM;
+	return rc == EINVAL ? APUS_EINVAL : rc ? APUS_EIO : 0;
+}
+
+int apus_dp_worker_spawn(struct apus_dp_worker *worker, enum apus_dp_idle idle, int core,
+			 int priority)
+{
+	struct thread_start *start = malloc(sizeof(*start));
+	int rc;
+
+	if (!start)
+		return APUS_ENOMEM;
+	*start = (struct thread_start){worker, idle};
+	rc = start_thread(worker, start, core, priority);
+	if (rc != 0)
+		free(start);
+	worker->spawned = rc == 0;
+	return rc;
+}
+
+void apus_dp_worker_stop(struct apus_dp_worker *worker)
+{
+	if (!worker->spawned)
+		return;
+	/* Release: pairs with the acquire in thread_main(). */
+	atomic_store_explicit(&worker->stop, true, memory_order_release);
+	apus_dp_worker_wake(worker);
+	pthread_join(worker->thread, NULL);
+	worker->spawned = false;
+}
+
+/* --- endpoints ----------------------------------------------------------------------------------- */
+
+static bool full(const struct apus_dp_worker *w)
+{
+	return w->reader_count + w->writer_count >= w->config.endpoint_max;
+}
+
+int apus_dp_worker_add_reader(struct apus_dp_worker *worker, struct apus_dp_reader *reader)
+{
+	uint32_t i = worker->reader_count;
+
+	if (full(worker))
+		return APUS_ELIMIT;
+	for (; i > 0 && worker->readers[i - 1]->eid.value > reader->eid.value; i--)
+		worker->readers[i] = worker->readers[i - 1];
+	worker->readers[i] = reader;
+	worker->reader_count++;
+	return 0;
+}
+
+int apus_dp_worker_add_writer(struct apus_dp_worker *worker, struct apus_dp_writer *writer)
+{
+	uint32_t i = worker->writer_count;
+
+	if (full(worker))
+		return APUS_ELIMIT;
+	for (; i > 0 && worker->writers[i - 1]->eid.value > writer->eid.value; i--)
+		worker->writers[i] = worker->writers[i - 1];
+	worker->writers[i] = writer;
+	worker->writer_count++;
+	return 0;
+}
+
+struct apus_dp_reader *apus_dp_worker_reader(struct apus_dp_worker *worker, struct apus_eid eid)
+{
+	uint32_t low = 0, high = worker->reader_count;
+
+	while (low < high) {
+		uint32_t mid = (low + high) / 2;
+
+		if (worker->readers[mid]->eid.value == eid.value)
+			return worker->readers[mid];
+		if (worker->readers[mid]->eid.value < eid.value)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return NULL;
+}
+
+struct apus_dp_writer *apus_dp_worker_writer(struct apus_dp_worker *worker, struct apus_eid eid)
+{
+	uint32_t low = 0, high = worker->writer_count;
+
+	while (low < high) {
+		uint32_t mid = (low + high) / 2;
+
+		if (worker->writers[mid]->eid.value == eid.value)
+			return worker->writers[mid];
+		if (worker->writers[mid]->eid.value < eid.value)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return NULL;
+}
+
+void apus_dp_worker_remove_reader(struct apus_dp_worker *worker, struct apus_dp_reader *reader)
+{
+	uint32_t i = 0;
+
+	apus_dp_reader_detach(reader, apus_mono_now());
+	while (worker->readers[i] != reader)
+		i++;
+	memmove(&worker->readers[i], &worker->readers[i + 1],
+		(--worker->reader_count - i) * sizeof(worker->readers[0]));
+	/* Writers of this worker must not deliver to it any more, though their snapshots still name it. */
+	for (uint32_t k = 0; k < worker->writer_count; k++)
+		apus_dp_writer_forget_local(worker->writers[k], reader);
+}
+
+void apus_dp_worker_remove_writer(struct apus_dp_worker *worker, struct apus_dp_writer *writer)
+{
+	uint32_t i = 0;
+
+	apus_dp_wheel_cancel(&worker->wheel, &writer->hb_timer);
+	while (worker->writers[i] != writer)
+		i++;
+	memmove(&worker->writers[i], &worker->writers[i + 1],
+		(--worker->writer_count - i) * sizeof(worker->writers[0]));
+}

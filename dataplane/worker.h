@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker: one poll context. It owns a transport queue, a timer wheel and the readers and writers
+ * assigned to it with all their mutable state.
+ *
+ * Whoever holds the *turn* runs the worker: its own thread (spawned), the application in
+ * apus_worker_poll() (driven), or any thread inside a public data call. The turn word is taken by one
+ * compare-exchange and records the epoch its holder saw (dataplane/snapshot.h). Everything in this
+ * directory that says "under the turn" means this word.
+ *
+ * Taking the turn is also where new snapshots are adopted: if the epoch moved since the last turn, every
+ * endpoint whose published snapshot changed brings its per-match state in line before anything else runs.
+ * Between two turns an endpoint therefore keeps a plain pointer to its adopted snapshot: control frees a
+ * replaced one only after a turn at a newer epoch (or no turn at all) was seen.
+ *
+ * A spawned worker gives way between two bursts when others wait, so a caller waits for one burst at most.
+ */
+#ifndef APUS_DATAPLANE_WORKER_H
+#define APUS_DATAPLANE_WORKER_H
+
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "dataplane/io/transport.h"
+#include "dataplane/out.h"
+#include "dataplane/snapshot.h"
+#include "dataplane/wheel.h"
+
+#include <pthread.h>
+
+struct apus_dp_reader;
+struct apus_dp_writer;
+struct apus_dp_reader_state;
+
+/** How a spawned worker waits. */
+enum apus_dp_idle { APUS_DP_IDLE_POLL, APUS_DP_IDLE_PAUSE, APUS_DP_IDLE_BLOCK };
+
+/** What can happen to what a worker receives; one counter each, readable at any time. */
+struct apus_dp_worker_counters {
+	struct apus_counter rx_malformed;     /* datagrams with a malformed part */
+	struct apus_counter rx_not_rtps;      /* datagrams that are not RTPS */
+	struct apus_counter rx_own;           /* our own datagrams, looped back */
+	struct apus_counter rx_other_dest;    /* submessages for another participant */
+	struct apus_counter rx_unmatched;     /* submessages from or to no endpoint we have matched */
+	struct apus_counter rx_skipped;       /* submessages not understood */
+	struct apus_counter rx_submessages;   /* accepted submessages */
+	struct apus_counter rx_fragments;     /* DATA_FRAG: not supported by this version */
+	struct apus_counter adoptions;        /* snapshots adopted */
+};
+
+/** Fixed parameters of a worker. */
+struct apus_dp_worker_config {
+	struct apus_prefix prefix;
+	struct apus_dp_queue *queue;    /* owned by the worker from here on */
+	struct apus_dp_epoch *epoch;    /* outlives the worker */
+	uint32_t endpoint_max;          /* readers and writers together */
+	uint32_t match_max;             /* matched writers of all its readers together */
+	int64_t heartbeat_ns;           /* longest heartbeat period of its writers */
+	int64_t ack_delay_ns;           /* from a HEARTBEAT to its answer */
+	unsigned segment_flags; /* APUS_SHM_…, of the pools of its endpoints */
+	/** Accept datagrams of our own participant: its other workers send them. */
+	bool hear_own;
+	/** Called, under the turn, once for a datagram that carried matched traffic; may be NULL. It tells
+	 *  control that this participant knows us. */
+	void (*evidence)(void *user, const struct apus_prefix *source, struct apus_mono now);
+	void *evidence_user;
+};
+
+struct apus_dp_worker {
+	struct apus_dp_turn turn;
+	struct apus_dp_worker_config config;
+	uint64_t adopted_epoch; /* under the turn */
+
+	struct apus_dp_wheel wheel;
+	struct apus_dp_out out;
+	struct apus_dp_worker_counters counters;
+
+	/* Endpoints sorted by entity id, under the turn. */
+	struct apus_dp_reader **readers;
+	struct apus_dp_writer **writers;
+	uint32_t reader_count, writer_count;
+
+	/* Matched writers by GUID, chained through their states; several readers may match one writer. */
+	struct apus_dp_reader_state **by_writer;
+	uint32_t by_writer_mask;
+
+	/* Readers with an acknowledgement to send at the end of the burst. */
+	struct apus_dp_reader_state *ack_list;
+
+	/* Sleeping (idle = block). */
+	_Atomic int64_t sleep_until_ns; /* 0 = awake; W1 */
+	int wake_fd;                    /* eventfd */
+	_Atomic bool stop;
+	pthread_t thread;
+	bool spawned;
+};
+
+/** Creates a worker. Returns 0 or APUS_ENOMEM, APUS_EIO. The queue is taken over on success only. */
+int apus_dp_worker_create(const struct apus_dp_worker_config *config,
+			  struct apus_dp_worker **worker_out);
+/** Frees a stopped worker that has no endpoints left; closes its queue. NULL is allowed. */
+void apus_dp_worker_destroy(struct apus_dp_worker *worker);
+
+/** Starts the thread. core < 0: any; priority > 0: SCHED_FIFO (APUS_EPERM if refused, nothing started). */
+int apus_dp_worker_spawn(struct apus_dp_worker *worker, enum apus_dp_idle idle, int core,
+			 int priority);
+/** Ends the thread and joins it; a worker without a thread is allowed. */
+void apus_dp_worker_stop(struct apus_dp_worker *worker);
+
+/** Takes the turn if it is free; then adopts what was published. */
+bool apus_dp_worker_try_turn(struct apus_dp_worker *worker);
+/** Takes the turn, asking the holder to give way. Never call it while holding any turn. */
+void apus_dp_worker_take_turn(struct apus_dp_worker *worker);
+/** Sends what was gathered, and gives the turn up. Wakes the worker's thread if a timer is due earlier
+ *  than it meant to sleep. */
+void apus_dp_worker_end_turn(struct apus_dp_worker *worker);
+
+/** Queued acknowledgements and gathered datagrams leave; part of ending a turn, for loops that keep it. */
+void apus_dp_worker_finish(struct apus_dp_worker *worker, struct apus_mono now);
+/** Gives the turn up and sleeps until a datagram, a timer, until_ns (monotonic) or apus_dp_worker_wake(). */
+int apus_dp_worker_sleep(struct apus_dp_worker *worker, int64_t until_ns);
+/** Ends a sleep; any thread. */
+void apus_dp_worker_wake(struct apus_dp_worker *worker);
+
+/** One bounded poll under the turn: a burst received, timers, acknowledgements, output. Returns the amount
+ *  of work. */
+int apus_dp_worker_poll(struct apus_dp_worker *worker, struct apus_mono now);
+
+/** Registers an endpoint; under the turn. APUS_ELIMIT if endpoint_max is reached. */
+int apus_dp_worker_add_reader(struct apus_dp_worker *worker, struct apus_dp_reader *reader);
+int apus_dp_worker_add_writer(struct apus_dp_worker *worker, struct apus_dp_writer *writer);
+/** Removes one; under the turn. */
+void apus_dp_worker_remove_reader(struct apus_dp_worker *worker, struct apus_dp_reader *reader);
+void apus_dp_worker_remove_writer(struct apus_dp_worker *worker, struct apus_dp_writer *writer);
+/** Finds an endpoint by entity id; NULL if it is not this worker's. */
+struct apus_dp_reader *apus_dp_worker_reader(struct apus_dp_worker *worker, struct apus_eid eid);
+struct apus_dp_writer *apus_dp_worker_writer(struct apus_dp_worker *worker, struct apus_eid eid);
+
+/** Interprets one datagram as if it had been received; under the turn. For tests and fuzzers, too. */
+void apus_dp_worker_datagram(struct apus_dp_worker *worker, const uint8_t *bytes, size_t length,
+			     const struct apus_dp_addr *from, struct apus_mono now);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reception: datagrams to submessages, submessages to the endpoints they are for. Nothing a datagram says
+ * is acted on unless it comes from an endpoint that one of ours is matched with; the only exception is
+ * the announcement of a participant (SPDP), which goes to the stateless reader.
+ */
+#include "dataplane/reader.h"
+#include "dataplane/worker.h"
+#include "dataplane/writer.h"
+
+#define RX_BURST 64
+#define EID_SPDP_WRITER 0x000100c2u
+
+/* One datagram under interpretation. */
+struct context {
+	struct apus_dp_worker *worker;
+	const struct apus_wire_receiver *receiver;
+	const struct apus_dp_addr *from;
+	uint32_t length;
+	struct apus_mono now;
+	bool evidence; /* matched traffic addressed to us has been seen */
+};
+
+static struct apus_guid source_guid(const struct context *c, struct apus_eid eid)
+{
+	return apus_guid_make(&c->receiver->source, eid);
+}
+
+/* The next state, from `s` on, of a reader that this submessage is for. */
+static struct apus_dp_reader_state *next_for(struct apus_dp_reader_state *s,
+					     const struct apus_guid *writer, struct apus_eid reader)
+{
+	for (; s; s = s->chain_next)
+		if (apus_guid_equal(&s->guid, writer) &&
+		    (reader.value == 0 || s->reader->eid.value == reader.value))
+			return s;
+	return NULL;
+}
+
+static struct apus_dp_reader_state *first_for(struct context *c, const struct apus_guid *writer,
+					      struct apus_eid reader)
+{
+	struct apus_dp_worker *w = c->worker;
+	struct apus_dp_reader_state *s =
+		next_for(w->by_writer[apus_guid_hash(writer) & w->by_writer_mask], writer, reader);
+
+	if (s)
+		c->evidence = true;
+	else
+		apus_counter_add(&w->counters.rx_unmatched, 1);
+	return s;
+}
+
+static void on_spdp(struct context *c, const struct apus_wire_data *data)
+{
+	struct apus_guid writer = source_guid(c, data->writer);
+	struct apus_dp_origin origin = {c->from, c->length, c->receiver->timestamp};
+
+	for (uint32_t i = 0; i < c->worker->reader_count; i++) {
+		struct apus_dp_reader *r = c->worker->readers[i];
+
+		if (r->config.stateless)
+			apus_dp_reader_stateless(r, &writer, data, &origin, c->now);
+	}
+}
+
+static void on_data(struct context *c, const struct apus_wire_data *data)
+{
+	struct apus_guid writer = source_guid(c, data->writer);
+	struct apus_dp_origin origin = {c->from, c->length, c->receiver->timestamp};
+	struct apus_dp_reader_state *s;
+
+	if (data->writer.value == EID_SPDP_WRITER) {
+		on_spdp(c, data);
+		return;
+	}
+	for (s = first_for(c, &writer, data->reader); s;
+	     s = next_for(s->chain_next, &writer, data->reader))
+		apus_dp_reader_data(s, data, &origin, c->now);
+}
+
+static void on_heartbeat(struct context *c, const struct apus_wire_heartbeat *hb)
+{
+	struct apus_guid writer = source_guid(c, hb->writer);
+	struct apus_dp_reader_state *s;
+
+	for (s = first_for(c, &writer, hb->reader); s;
+	     s = next_for(s->chain_next, &writer, hb->reader))
+		apus_dp_reader_heartbeat(s, hb, c->now);
+}
+
+static void on_gap(struct context *c, const struct apus_wire_gap *gap)
+{
+	struct apus_guid writer = source_guid(c, gap->writer);
+	struct apus_dp_reader_state *s;
+
+	for (s = first_for(c, &writer, gap->reader); s;
+	     s = next_for(s->chain_next, &writer, gap->reader))
+		apus_dp_reader_gap(s, gap, c->now);
+}
+
+static void on_acknack(struct context *c, const struct apus_wire_acknack *acknack)
+{
+	struct apus_guid reader = source_guid(c, acknack->reader);
+	struct apus_dp_writer *w = apus_dp_worker_writer(c->worker, acknack->writer);
+
+	if (w && apus_dp_writer_acknack(w, &reader, acknack, c->now))
+		c->evidence = true;
+	else
+		apus_counter_add(&c->worker->counters.rx_unmatched, 1);
+}
+
+static void on_submessage(struct context *c, const struct apus_wire_submessage *m)
+{
+	struct apus_dp_worker *w = c->worker;
+
+	apus_counter_add(&w->counters.rx_submessages, 1);
+	if (c->receiver->has_dest && !apus_prefix_equal(&c->receiver->dest, &w->config.prefix)) {
+		apus_counter_add(&w->counters.rx_other_dest, 1);
+		return;
+	}
+	switch (m->id) {
+	case APUS_WIRE_DATA: on_data(c, &m->data); break;
+	case APUS_WIRE_HEARTBEAT: on_heartbeat(c, &m->heartbeat); break;
+	case APUS_WIRE_GAP: on_gap(c, &m->gap); break;
+	case APUS_WIRE_ACKNACK: on_acknack(c, &m->acknack); break;
+	case APUS_WIRE_DATA_FRAG: apus_counter_add(&w->counters.rx_fragments, 1); break;
+	default: break; /* INFO_… acted on the receiver already; fragments come with a later version */
+	}
+}
+
+void apus_dp_worker_datagram(struct apus_dp_worker *worker, const uint8_t *bytes, size_t length,
+			     const struct apus_dp_addr *from, struct apus_mono now)
+{
+	struct apus_wire_message m;
+	struct apus_wire_submessage sub;
+	struct context c = {worker, &m.receiver, from, (uint32_t)length, now, false};
+	enum apus_wire_verdict v = apus_wire_open(&m, bytes, length);
+
+	if (v != APUS_WIRE_ACCEPT) {
+		apus_counter_add(v == APUS_WIRE_SKIP ? &worker->counters.rx_not_rtps
+						     : &worker->counters.rx_malformed,
+				 1);
+		return;
+	}
+	if (apus_prefix_equal(&m.receiver.source, &worker->config.prefix) &&
+	    !worker->config.hear_own) {
+		apus_counter_add(&worker->counters.rx_own, 1);
+		return;
+	}
+	while ((v = apus_wire_next(&m, &sub)) != APUS_WIRE_END) {
+		if (v == APUS_WIRE_ACCEPT) {
+			on_submessage(&c, &sub);
+		} else if (v == APUS_WIRE_MALFORMED) {
+			apus_counter_add(&worker->counters.rx_malformed, 1);
+			break;
+		} else {
+			apus_counter_add(&worker->counters.rx_skipped, 1);
+		}
+	}
+	if (c.evidence && worker->config.evidence)
+		worker->config.evidence(worker->config.evidence_user, &m.receiver.source, now);
+}
+
+static int receive(struct apus_dp_worker *w, struct apus_mono now)
+{
+	struct apus_dp_rx rx[RX_BURST];
+	int n = apus_dp_queue_rx(w->config.queue, RX_BURST, rx);
+
+	for (int i = 0; i < n; i++) {
+		if (rx[i].truncated)
+			apus_counter_add(&w->counters.rx_malformed, 1);
+		else
+			apus_dp_worker_datagram(w, rx[i].bytes, rx[i].length, &rx[i].from, now);
+	}
+	if (n > 0)
+		apus_dp_queue_release(w->config.queue, rx, n);
+	return n;
+}
+
+int apus_dp_worker_poll(struct apus_dp_worker *worker, struct apus_mono now)
+{
+	int work = receive(worker, now);
+
+	work += apus_dp_wheel_run(&worker->wheel, now);
+	apus_dp_worker_finish(worker, now);
+	return work;
+}

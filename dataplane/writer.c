@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The writer's side of the protocol; see writer.h. In this file: life, writing, sending, acknowledgements,
+ * heartbeats. Adoption of snapshots is in writer_adopt.c.
+ */
+#include "dataplane/writer.h"
+
+#include "dataplane/reader.h"
+#include "dataplane/worker.h"
+
+#include <apus/participant.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE APUS_SHM_NO_SLOT
+
+/* First heartbeat after a write that nobody has acknowledged yet; doubles up to the configured period. */
+#define HB_FIRST_NS (4 * APUS_NS_PER_MS)
+/* A data message asks for an acknowledgement every so many samples, so that a KEEP_ALL history drains
+ * without waiting for the timer. */
+#define HB_ASK_EVERY 32
+/* An acknowledgement count that ran backwards is believed again after this silence: its sender restarted
+ * its counter, or the high count was forged. */
+#define COUNT_FORGET_NS (APUS_NS_PER_SEC / 2)
+/* Submessage sizes with headers. */
+#define HEARTBEAT_BYTES 32
+#define GAP_BYTES 68
+
+static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now);
+
+int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_writer_config *config,
+			  struct apus_dp_writer **writer_out)
+{
+	struct apus_dp_writer *w;
+	int rc = APUS_ENOMEM;
+
+	if (config->match_max == 0)
+		return APUS_EINVAL;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return APUS_ENOMEM;
+	w->worker = worker;
+	w->config = *config;
+	w->eid = apus_guid_eid(&config->guid);
+	w->hb_timer.fn = hb_timer_fn;
+	w->states = calloc(config->match_max, sizeof(*w->states));
+	w->order = calloc(config->match_max, sizeof(*w->order));
+	w->order_new = calloc(config->match_max, sizeof(*w->order_new));
+	w->destinations = calloc(config->match_max, sizeof(*w->destinations));
+	if (!w->states || !w->order || !w->order_new || !w->destinations)
+		goto fail;
+	rc = apus_dp_cache_init(&w->cache, &config->cache, worker->config.segment_flags);
+	if (rc != 0)
+		goto fail;
+	*writer_out = w;
+	return 0;
+fail:
+	apus_dp_writer_destroy(w);
+	return rc;
+}
+
+void apus_dp_writer_destroy(struct apus_dp_writer *writer)
+{
+	if (!writer)
+		return;
+	apus_dp_cache_fini(&writer->cache);
+	free(writer->states);
+	free(writer->order);
+	free(writer->order_new);
+	free(writer->destinations);
+	free(writer);
+}
+
+/* --- sending ----------------------------------------------------------------------------------- */
+
+static void put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
+			  struct apus_eid reader, bool final)
+{
+	struct apus_wire_heartbeat hb = {
+		.reader = reader,
+		.writer = w->eid,
+		.first = apus_dp_cache_first(&w->cache, w->last + 1),
+		.last = w->last,
+		.count = ++w->hb_count,
+		.final = final,
+	};
+
+	if (apus_wire_heartbeat(b, &hb) == 0)
+		apus_counter_add(&w->counters.heartbeats, 1);
+}
+
+static void put_sample(struct apus_dp_writer *w, uint32_t slot, const struct apus_dp_addr *to,
+		       const struct apus_prefix *dest, struct apus_eid reader, bool hash_only)
+{
+	const struct apus_dp_entry *e = &w->cache.entries[slot];
+	struct apus_wire_data_out d = {
+		.reader = reader,
+		.writer = w->eid,
+		.seq = e->seq,
+		.payload = apus_dp_cache_payload(&w->cache, slot),
+		.payload_bytes = e->payload_bytes,
+		.key_only = e->key_only,
+	};
+
+	if (e->kind != APUS_ALIVE) {
+		d.qos.status_info = e->kind; /* the bits are those of StatusInfo_t */
+		d.qos.key_hash = w->cache.instances[e->instance_idx].key_hash;
+		if (hash_only && e->key_only)
+			d.payload_bytes = 0;
+	}
+	apus_dp_out_data(&w->worker->out, to, dest, e->source, &d);
+	apus_counter_add(&w->counters.data_sent, 1);
+}
+
+/* A data message asks for an answer (a HEARTBEAT without the final flag) when a reader has never been
+ * heard, every HB_ASK_EVERY samples, and when a KEEP_ALL history is half full. */
+static bool wants_answer(const struct apus_dp_writer *w, const struct apus_dp_destination *d)
+{
+	const struct apus_dp_writer_state *s = &w->states[d->first_state];
+
+	return s->heard.ns == 0 || w->last % HB_ASK_EVERY == 0 ||
+	       (w->config.cache.depth == 0 && w->cache.count * 2 >= w->config.cache.max_samples &&
+		w->last % 4 == 0);
+}
+
+static void send_to_destinations(struct apus_dp_writer *w, uint32_t slot)
+{
+	for (uint32_t i = 0; i < w->destination_count; i++) {
+		const struct apus_dp_destination *d = &w->destinations[i];
+		const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
+
+		put_sample(w, slot, &d->addr, dest, d->eid, d->hash_only_dispose);
+		if (d->reliable)
+			put_heartbeat(w,
+				      apus_dp_out_at(&w->worker->out, &d->addr, dest,
+						     HEARTBEAT_BYTES),
+				      d->eid, !wants_answer(w, d));
+	}
+}
+
+/* --- same worker ------------------------------------------------------------------------------- */
+
+/* Hands one sample to a reader of this worker; false if the reader refused and wants it again. */
+static bool deliver_local(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint32_t slot,
+			  struct apus_mono now)
+{
+	const struct apus_dp_entry *e = &w->cache.entries[slot];
+	struct apus_dp_local_sample sample = {
+		.writer = &w->config.guid,
+		.match_id = s->match_id,
+		.seq = e->seq,
+		.source = e->source,
+		.kind = e->kind,
+		.key_only = e->key_only,
+		.payload = apus_dp_cache_payload(&w->cache, slot),
+		.payload_bytes = e->payload_bytes,
+	};
+
+	return apus_dp_reader_local(s->local, &sample, now) || !s->reliable;
+}
+
+/* Serves one local reader from its cursor. In the common case the cursor is right behind the last. */
+static bool advance_local(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+			  struct apus_mono now)
+{
+	uint32_t slot = s->acked + 1 <= w->last ? apus_dp_cache_find(&w->cache, s->acked + 1) : NONE;
+	apus_seq before = s->acked;
+
+	if (slot == NONE && s->acked < w->last)
+		for (slot = w->cache.head; slot != NONE; slot = w->cache.entries[slot].next)
+			if (w->cache.entries[slot].seq > s->acked)
+				break;
+	for (; slot != NONE; slot = w->cache.entries[slot].next) {
+		if (!deliver_local(w, s, slot, now))
+			return s->acked != before;
+		s->acked = w->cache.entries[slot].seq;
+	}
+	s->acked = w->last;
+	return s->acked != before;
+}
+
+/* --- acknowledgement ----------------------------------------------------------------------------- */
+
+/* Recomputes what all have acknowledged, frees what a volatile writer no longer needs, and tells those
+ * who wait. */
+static void acknowledged(struct apus_dp_writer *w)
+{
+	apus_seq low = w->last;
+
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		const struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		if (s->reliable && s->acked < low)
+			low = s->acked;
+	}
+	if (!w->config.transient_local)
+		apus_dp_cache_remove_to(&w->cache, low);
+	if (low == w->last)
+		apus_dp_wheel_cancel(&w->worker->wheel, &w->hb_timer);
+	if (low == w->min_acked)
+		return;
+	w->min_acked = low;
+	/* Relaxed: waiters re-check under the turn, whose hand-over orders the rest. */
+	atomic_fetch_add_explicit(&w->progress, 1, memory_order_relaxed);
+}
+
+void apus_dp_writer_settle(struct apus_dp_writer *writer)
+{
+	acknowledged(writer);
+}
+
+void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono now)
+{
+	bool moved = false;
+
+	for (uint32_t i = 0; i < writer->match_count; i++) {
+		struct apus_dp_writer_state *s = &writer->states[writer->order[i]];
+
+		if (s->local && s->acked < writer->last)
+			moved |= advance_local(writer, s, now);
+	}
+	if (moved)
+		acknowledged(writer);
+}
+
+/* --- writing ----------------------------------------------------------------------------------- */
+
+static int try_reserve(struct apus_dp_writer *w, const struct apus_dp_write *change,
+		       uint32_t *idx_out)
+{
+	bool is_new;
+
+	*idx_out = apus_dp_cache_instance(&w->cache, change->key, change->key_bytes, &is_new);
+	if (*idx_out == APUS_DP_NO_KEY)
+		return APUS_ELIMIT;
+	if (is_new && change->key_hash)
+		memcpy(w->cache.instances[*idx_out].key_hash, change->key_hash, 16);
+	return apus_dp_cache_room(&w->cache, *idx_out) == APUS_DP_ROOM ? 0 : APUS_EAGAIN;
+}
+
+static int reserve(struct apus_dp_writer *w, const struct apus_dp_write *change, uint32_t *idx_out)
+{
+	int rc = try_reserve(w, change, idx_out);
+
+	if (rc != 0 && apus_dp_cache_evict(&w->cache, w->min_acked) > 0)
+		rc = try_reserve(w, change, idx_out);
+	if (rc == APUS_ELIMIT)
+		apus_counter_add(&w->counters.refused_instances, 1);
+	if (rc == APUS_EAGAIN)
+		apus_counter_add(&w->counters.refused_full, 1);
+	return rc;
+}
+
+void apus_dp_writer_lagging(struct apus_dp_writer *writer, struct apus_mono now)
+{
+	writer->hb_period_ns = HB_FIRST_NS;
+	if (!apus_dp_timer_armed(&writer->hb_timer))
+		apus_dp_wheel_arm(&writer->worker->wheel, &writer->hb_timer,
+				  apus_mono_add(now, writer->hb_period_ns));
+}
+
+int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
+			 const struct apus_dp_write *change, struct apus_mono now)
+{
+	struct apus_dp_entry e = {
+		.seq = writer->last + 1,
+		.source = change->source,
+		.payload_bytes = change->payload_bytes,
+		.kind = change->kind,
+		.key_only = change->key_only,
+	};
+	int rc = reserve(writer, change, &e.instance_idx);
+	uint32_t displaced;
+
+	if (rc != 0)
+		return rc;
+	displaced = apus_dp_cache_add(&writer->cache, slot, &e);
+	writer->last++;
+	apus_counter_add(&writer->counters.written, 1);
+	if (displaced)
+		apus_counter_add(&writer->counters.displaced, displaced);
+	if (writer->local_count)
+		apus_dp_writer_retry_local(writer, now);
+	send_to_destinations(writer, slot);
+	acknowledged(writer); /* best-effort and unmatched writers forget at once */
+	if (writer->min_acked < writer->last)
+		apus_dp_writer_lagging(writer, now);
+	/* A volatile writer may just have freed the slot: what refers to it must leave first. */
+	if (writer->cache.entries[slot].seq != e.seq)
+		apus_dp_out_flush(&writer->worker->out);
+	return 0;
+}
+
+/* --- requests ---------------------------------------------------------------------------------- */
+
+static struct apus_dp_writer_state *find_state(struct apus_dp_writer *w, const struct apus_guid *guid)
+{
+	uint32_t low = 0, high = w->match_count;
+
+	while (low < high) {
+		uint32_t mid = (low + high) / 2;
+		struct apus_dp_writer_state *s = &w->states[w->order[mid]];
+		int c = apus_guid_compare(&s->guid, guid);
+
+		if (c == 0)
+			return s;
+		if (c < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return NULL;
+}
+
+/* A run of irrelevant numbers on its way into one GAP. */
+struct gap_run {
+	apus_seq start, end; /* start … end - 1; start 0 = none */
+};
+
+static void put_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+		    struct gap_run *run)
+{
+	struct apus_wire_gap gap = {
+		.reader = s->eid, .writer = w->eid, .start = run->start, .set = {.base = run->end}};
+
+	if (run->start == 0)
+		return;
+	if (apus_wire_gap(apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix, GAP_BYTES), &gap) == 0)
+		apus_counter_add(&w->counters.gaps, 1);
+	run->start = 0;
+}
+
+/* Answers a request for one number: the sample, or a place in the run of irrelevant ones. */
+static void repair_one(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apus_seq seq,
+		       struct gap_run *run)
+{
+	uint32_t slot = seq >= s->relevant ? apus_dp_cache_find(&w->cache, seq) : NONE;
+
+	if (slot == NONE) {
+		if (run->start && run->end == seq) {
+			run->end = seq + 1;
+			return;
+		}
+		put_gap(w, s, run);
+		*run = (struct gap_run){seq, seq + 1};
+		return;
+	}
+	put_gap(w, s, run);
+	put_sample(w, slot, &s->addr, &s->prefix, s->eid, s->hash_only_dispose);
+	apus_counter_add(&w->counters.repairs, 1);
+}
+
+/* The whole irrelevant past of a late joiner goes into one GAP, however long it is. */
+static apus_seq skip_past(struct apus_dp_writer *w, const struct apus_dp_writer_state *s, apus_seq base,
+			  struct gap_run *run)
+{
+	apus_seq first = apus_dp_cache_first(&w->cache, w->last + 1);
+
+	if (first < s->relevant)
+		first = s->relevant;
+	if (base >= first)
+		return base;
+	*run = (struct gap_run){base, first};
+	return first;
+}
+
+static void repair(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+		   const struct apus_wire_seqset *set)
+{
+	struct gap_run run = {0, 0};
+	apus_seq from = skip_past(w, s, set->base, &run);
+
+	for (uint32_t i = 0; i < set->num_bits; i++) {
+		apus_seq seq = set->base + i;
+
+		if (seq >= from && seq <= w->last && apus_wire_bit_test(set->bitmap, i))
+			repair_one(w, s, seq, &run);
+	}
+	put_gap(w, s, &run);
+}
+
+static bool acknack_is_fresh(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+			     const struct apus_wire_acknack *a, struct apus_mono now)
+{
+	if (s->heard.ns && !apus_wire_count_newer(a->count, s->ack_count) &&
+	    now.ns - s->heard.ns < COUNT_FORGET_NS) {
+		apus_counter_add(&w->counters.acknacks_stale, 1);
+		return false;
+	}
+	if (a->set.base > w->last + 1) {
+		apus_counter_add(&w->counters.acknacks_forged, 1);
+		return false;
+	}
+	return true;
+}
+
+bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_guid *reader,
+			    const struct apus_wire_acknack *acknack, struct apus_mono now)
+{
+	struct apus_dp_writer_state *s = find_state(writer, reader);
+	bool missing = acknack->set.num_bits > 0;
+
+	if (!s || !s->reliable || s->local)
+		return false;
+	if (!acknack_is_fresh(writer, s, acknack, now))
+		return true;
+	apus_counter_add(&writer->counters.acknacks, 1);
+	s->heard = now;
+	s->ack_count = acknack->count;
+	if (acknack->set.base > 0 && acknack->set.base - 1 > s->acked) {
+		s->acked = acknack->set.base - 1;
+		acknowledged(writer);
+	}
+	if (missing)
+		repair(writer, s, &acknack->set);
+	/* A request is followed by where things stand, and an ACKNACK without the final flag is always
+	 * answered: a reader that has just matched may be waiting for the first HEARTBEAT. */
+	if (missing || !acknack->final)
+		put_heartbeat(writer,
+			      apus_dp_out_at(&writer->worker->out, &s->addr, &s->prefix,
+					     HEARTBEAT_BYTES),
+			      s->eid, s->acked >= writer->last);
+	return true;
+}
+
+/* --- heartbeats -------------------------------------------------------------------------------- */
+
+void apus_dp_writer_heartbeat(struct apus_dp_writer *writer, struct apus_dp_writer_state *state)
+{
+	put_heartbeat(writer,
+		      apus_dp_out_at(&writer->worker->out, &state->addr, &state->prefix,
+				     HEARTBEAT_BYTES),
+		      state->eid, false);
+}
+
+/* While somebody lags: a heartbeat to each who does, at a period that doubles up to the configured one
+ * and starts over with the next write. */
+static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
+{
+	struct apus_dp_writer *w =
+		(struct apus_dp_writer *)((char *)timer - offsetof(struct apus_dp_writer, hb_timer));
+	bool lagging = false;
+
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		if (!s->reliable || s->acked >= w->last)
+			continue;
+		lagging = true;
+		if (s->local)
+			continue;
+		apus_dp_writer_heartbeat(w, s);
+	}
+	if (w->local_count)
+		apus_dp_writer_retry_local(w, now);
+	if (!lagging)
+		return;
+	w->hb_period_ns = w->hb_period_ns * 2 < w->worker->config.heartbeat_ns
+				  ? w->hb_period_ns * 2
+				  : w->worker->config.heartbeat_ns;
+	apus_dp_wheel_arm(&w->worker->wheel, &w->hb_timer, apus_mono_add(now, w->hb_period_ns));
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The writer's side of the protocol: history cache, one state per matched reader, heartbeats, repairs
+ * and gaps (RTPS 2.5 §8.4.7, §8.4.9).
+ *
+ * A sample is sent once to each destination of the adopted snapshot: readers behind one address share a
+ * datagram. A reliable reader is served from what it asks for: a late joiner learns the range from a
+ * HEARTBEAT and requests it, so history is never pushed faster than the reader takes it. What it asks
+ * for and will never get (displaced, from before its match, removed) is answered by GAP.
+ *
+ * All calls under the turn of the writer's worker. Nothing allocates after create.
+ */
+#ifndef APUS_DATAPLANE_WRITER_H
+#define APUS_DATAPLANE_WRITER_H
+
+#include "dataplane/cache.h"
+#include "dataplane/snapshot.h"
+#include "dataplane/wheel.h"
+#include "wire/message.h"
+
+struct apus_dp_worker;
+
+/** Fixed parameters of a writer. */
+struct apus_dp_writer_config {
+	struct apus_guid guid;
+	bool reliable;
+	bool transient_local;
+	struct apus_dp_cache_limits cache;
+	uint32_t match_max;
+};
+
+/** Events, one counter each. */
+struct apus_dp_writer_counters {
+	struct apus_counter written;
+	struct apus_counter displaced;      /* samples displaced by KEEP_LAST */
+	struct apus_counter data_sent;      /* DATA submessages, repairs included */
+	struct apus_counter repairs;        /* DATA sent again on request */
+	struct apus_counter gaps;           /* GAP submessages */
+	struct apus_counter heartbeats;
+	struct apus_counter acknacks;       /* accepted ACKNACKs */
+	struct apus_counter acknacks_stale; /* counts that ran backwards or repeated */
+	struct apus_counter acknacks_forged; /* for numbers never written */
+	struct apus_counter refused_full;   /* writes refused because the history is full */
+	struct apus_counter refused_instances;
+	struct apus_counter matches_refused; /* matches beyond match_max */
+};
+
+/** Mutable state of one matched reader. */
+struct apus_dp_writer_state {
+	uint64_t match_id; /* 0 = free */
+	struct apus_guid guid;
+	struct apus_dp_addr addr;
+	struct apus_prefix prefix;
+	struct apus_eid eid;
+	struct apus_dp_reader *local; /* same worker: delivered directly */
+	apus_seq relevant;            /* first sample that concerns it */
+	apus_seq acked;               /* everything up to here is acknowledged (local: delivered) */
+	struct apus_mono heard;       /* last accepted ACKNACK; 0 = never */
+	uint32_t ack_count;
+	bool reliable;
+	bool hash_only_dispose;
+	bool mark;
+};
+
+/** Readers behind one address, served by one datagram. */
+struct apus_dp_destination {
+	struct apus_dp_addr addr;
+	struct apus_prefix prefix;
+	struct apus_eid eid;   /* of the reader if it is the only one, else 0 */
+	bool one_participant;  /* `prefix` is valid */
+	bool reliable;         /* some reader acknowledges */
+	bool hash_only_dispose;
+	uint32_t first_state;  /* some reader of it, for the heartbeat decision */
+};
+
+struct apus_dp_writer {
+	struct apus_dp_writer_port port;
+	const struct apus_dp_writer_snapshot *adopted;
+	struct apus_dp_worker *worker;
+	struct apus_dp_writer_config config;
+	struct apus_eid eid;
+	struct apus_dp_cache cache;
+	apus_seq last;       /* last sequence number written; 0 = none */
+	apus_seq min_acked;  /* lowest `acked` of all reliable matches; `last` without any */
+	uint32_t hb_count;
+	int64_t hb_period_ns; /* present back-off */
+	struct apus_dp_timer hb_timer;
+	struct apus_dp_writer_state *states; /* match_max */
+	uint32_t *order;                     /* states in snapshot order (by GUID) */
+	uint32_t *order_new;                 /* scratch of adoption */
+	uint32_t match_count;
+	struct apus_dp_destination *destinations; /* match_max */
+	uint32_t destination_count;
+	uint32_t local_count;                /* matches delivered directly */
+	_Atomic uint32_t matched;            /* match_count for other threads */
+	_Atomic uint32_t progress;           /* counts acknowledgement progress, for waiters */
+	struct apus_dp_writer_counters counters;
+};
+
+/** A change to write. */
+struct apus_dp_write {
+	uint8_t kind; /* enum apus_change */
+	bool key_only;
+	struct apus_wall source;
+	const uint8_t *key;
+	uint32_t key_bytes;
+	const uint8_t *key_hash; /* 16 bytes; NULL for keyless */
+	uint32_t payload_bytes;  /* already in the slot */
+};
+
+/** Creates a writer on a worker (not yet registered there). Returns 0, APUS_EINVAL, APUS_ENOMEM. */
+int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_writer_config *config,
+			  struct apus_dp_writer **writer_out);
+/** Frees a writer that is no longer registered. NULL is allowed. */
+void apus_dp_writer_destroy(struct apus_dp_writer *writer);
+
+/**
+ * Writes the change whose payload lies in `slot` (from apus_dp_cache_acquire) and sends it.
+ * Returns 0, APUS_EAGAIN (the history is full: acknowledgements must come first), APUS_ELIMIT (no room
+ * for another instance). On failure the slot is still the caller's.
+ */
+int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
+			 const struct apus_dp_write *change, struct apus_mono now);
+
+/** Handles an ACKNACK from `reader`; false if no such reader is matched. */
+bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_guid *reader,
+			    const struct apus_wire_acknack *acknack, struct apus_mono now);
+
+/** Offers waiting samples again to readers of the same worker that refused them. */
+void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono now);
+
+/** A reader of this worker goes away before the writer's snapshot says so. */
+void apus_dp_writer_forget_local(struct apus_dp_writer *writer, const struct apus_dp_reader *reader);
+/** Recomputes what is acknowledged after matches changed. */
+void apus_dp_writer_settle(struct apus_dp_writer *writer);
+/** Sends one matched reader a HEARTBEAT that asks for an answer. */
+void apus_dp_writer_heartbeat(struct apus_dp_writer *writer, struct apus_dp_writer_state *state);
+/** Starts the heartbeat timer because some reader lags. */
+void apus_dp_writer_lagging(struct apus_dp_writer *writer, struct apus_mono now);
+
+/** Brings match states in line with the published snapshot. Called when the turn is taken. */
+void apus_dp_writer_adopt(struct apus_dp_writer *writer, struct apus_mono now);
+
+/** True if every matched reliable reader has acknowledged everything up to seq. */
+static inline bool apus_dp_writer_acked(const struct apus_dp_writer *writer, apus_seq seq)
+{
+	return writer->min_acked >= seq;
+}
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a writer takes over a newly published snapshot: states of matches that stay are kept, new ones are
+ * begun, those of matches that ended are dropped; then destinations are derived once, so that a send is a
+ * walk over an array.
+ *
+ * Snapshot and states are both sorted by GUID, so one merge pass pairs them.
+ */
+#include "dataplane/reader.h"
+#include "dataplane/worker.h"
+#include "dataplane/writer.h"
+
+#include <string.h>
+
+static struct apus_dp_writer_state *free_state(struct apus_dp_writer *w)
+{
+	for (uint32_t i = 0; i < w->config.match_max; i++)
+		if (w->states[i].match_id == 0)
+			return &w->states[i];
+	return NULL;
+}
+
+static void begin_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+			const struct apus_dp_reader_match *m)
+{
+	bool history = w->config.transient_local && m->transient_local;
+
+	memset(s, 0, sizeof(*s));
+	s->match_id = m->match_id;
+	s->guid = m->guid;
+	s->prefix = apus_guid_prefix(&m->guid);
+	s->eid = apus_guid_eid(&m->guid);
+	s->reliable = m->reliable && w->config.reliable;
+	s->relevant = history ? 1 : w->last + 1;
+	s->acked = history ? 0 : w->last;
+}
+
+/* What a refreshed match may change: where it is reached. */
+static void refresh_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+			  const struct apus_dp_reader_match *m)
+{
+	s->addr = m->unicast;
+	s->hash_only_dispose = m->hash_only_dispose;
+	s->local = m->local ? apus_dp_worker_reader(w->worker, s->eid) : NULL;
+}
+
+/* Merges the snapshot with the present states. order_new receives the states in snapshot order; states
+ * of the old order that were not taken over end. A match beyond match_max is left out, counted. */
+static uint32_t merge(struct apus_dp_writer *w, const struct apus_dp_writer_snapshot *snap)
+{
+	uint32_t old = 0, n = 0;
+
+	for (uint32_t k = 0; k < snap->match_count; k++) {
+		const struct apus_dp_reader_match *m = &snap->match[k];
+		struct apus_dp_writer_state *s = NULL;
+
+		while (old < w->match_count &&
+		       apus_guid_compare(&w->states[w->order[old]].guid, &m->guid) < 0)
+			w->states[w->order[old++]].match_id = 0;
+		if (old < w->match_count && w->states[w->order[old]].match_id == m->match_id) {
+			s = &w->states[w->order[old++]];
+			s->mark = false;
+		} else {
+			/* The same reader in a new match begins afresh. */
+			if (old < w->match_count &&
+			    apus_guid_equal(&w->states[w->order[old]].guid, &m->guid))
+				w->states[w->order[old++]].match_id = 0;
+			s = free_state(w);
+			if (!s) {
+				apus_counter_add(&w->counters.matches_refused, 1);
+				continue;
+			}
+			begin_state(w, s, m);
+			s->mark = true;
+		}
+		refresh_state(w, s, m);
+		w->order_new[n++] = (uint32_t)(s - w->states);
+	}
+	while (old < w->match_count)
+		w->states[w->order[old++]].match_id = 0;
+	return n;
+}
+
+static void add_destination(struct apus_dp_writer *w, uint32_t idx)
+{
+	const struct apus_dp_writer_state *s = &w->states[idx];
+	struct apus_dp_destination *d;
+
+	for (uint32_t i = 0; i < w->destination_count; i++) {
+		d = &w->destinations[i];
+		if (!apus_dp_addr_equal(&d->addr, &s->addr))
+			continue;
+		d->eid.value = 0;
+		d->reliable |= s->reliable;
+		d->hash_only_dispose &= s->hash_only_dispose;
+		d->one_participant = d->one_participant && apus_prefix_equal(&d->prefix, &s->prefix);
+		return;
+	}
+	d = &w->destinations[w->destination_count++];
+	*d = (struct apus_dp_destination){
+		.addr = s->addr,
+		.prefix = s->prefix,
+		.eid = s->eid,
+		.one_participant = true,
+		.reliable = s->reliable,
+		.hash_only_dispose = s->hash_only_dispose,
+		.first_state = idx,
+	};
+}
+
+static void derive(struct apus_dp_writer *w)
+{
+	w->destination_count = 0;
+	w->local_count = 0;
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		if (w->states[w->order[i]].local)
+			w->local_count++;
+		else if (w->states[w->order[i]].addr.family)
+			add_destination(w, w->order[i]);
+	}
+}
+
+/* A reader that has just matched learns at once what there is: see docs/decisions on first heartbeats. */
+static void greet(struct apus_dp_writer *w, struct apus_mono now)
+{
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		if (!s->mark)
+			continue;
+		s->mark = false;
+		if (s->reliable && !s->local && s->addr.family) {
+			apus_dp_writer_heartbeat(w, s);
+			if (s->acked < w->last)
+				apus_dp_writer_lagging(w, now);
+		}
+	}
+	if (w->local_count)
+		apus_dp_writer_retry_local(w, now);
+}
+
+void apus_dp_writer_forget_local(struct apus_dp_writer *writer, const struct apus_dp_reader *reader)
+{
+	for (uint32_t i = 0; i < writer->match_count; i++) {
+		struct apus_dp_writer_state *s = &writer->states[writer->order[i]];
+
+		if (s->local != reader)
+			continue;
+		/* It neither gets nor acknowledges anything until its match ends. */
+		s->local = NULL;
+		s->reliable = false;
+		s->addr.family = 0;
+		writer->local_count--;
+	}
+	apus_dp_writer_settle(writer);
+}
+
+void apus_dp_writer_adopt(struct apus_dp_writer *writer, struct apus_mono now)
+{
+	/* T3: seq_cst, pairs with S1 in apus_dp_writer_publish(). */
+	const struct apus_dp_writer_snapshot *snap = atomic_load(&writer->port.snapshot);
+	uint32_t *swap = writer->order;
+
+	if (snap == writer->adopted || !snap)
+		return;
+	writer->match_count = merge(writer, snap);
+	writer->order = writer->order_new;
+	writer->order_new = swap;
+	writer->adopted = snap;
+	apus_counter_add(&writer->worker->counters.adoptions, 1);
+	/* Relaxed: a number for other threads to look at; nothing is published with it. */
+	atomic_store_explicit(&writer->matched, writer->match_count, memory_order_relaxed);
+	derive(writer);
+	greet(writer, now);
+	apus_dp_writer_settle(writer);
+}
