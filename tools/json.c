@@ -3,8 +3,8 @@
  * JSON text to samples. The text is a person's or a script's: whatever does not fit the type is
  * refused with the path of the value and what was expected, and nothing is guessed.
  *
- * Integers above the range of the JSON library (int64) are kept exact by marking them before the parse:
- * a bare integer of 19 or more digits becomes a string that starts with BIG_MARK.
+ * Integers above the range of the JSON library (int64) are kept exact by marking them before the
+ * parse: a bare integer of 19 or more digits becomes a string that starts with BIG_MARK.
  */
 #include "json.h"
 #include "base64.h"
@@ -494,7 +494,7 @@ static int read_value(struct reader *r, const struct apus_type *type, const json
 	}
 }
 
-/* Length of the number token at `s`; `*big_out`: an integer too long for the JSON library to keep. */
+/* Length of the number token at `s`; `*big_out`: an integer too long for the JSON library. */
 static size_t number_token(const char *s, bool *big_out)
 {
 	size_t length = strspn(s, "+-.0123456789eE");

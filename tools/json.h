@@ -4,7 +4,7 @@
  *
  * The JSON form of a value:
  *   integers        numbers, exact over the whole 64-bit range
- *   floats          numbers; the strings "NaN", "Infinity", "-Infinity" for what JSON has no number for
+ *   floats          numbers; what JSON has none for as strings "NaN", "Infinity", "-Infinity"
  *   BOOL            true or false and nothing else
  *   CHAR            a string of one character up to U+00FF
  *   STRING          a string; bytes that are no UTF-8 print as U+FFFD
@@ -19,14 +19,15 @@
 #include <apus/type.h>
 
 /**
- * Parses one JSON object into `*sample` (type->size_bytes large; unused parts become zero). Unbounded
- * strings and sequences are placed in `arena`.
+ * Parses one JSON object into `*sample` (type->size_bytes large; unused parts become zero).
+ * Unbounded strings and sequences are placed in `arena`.
  *
  * key_only: only key members are required; the others may be there and are ignored.
  * error: receives, on failure, one line that names the place ("in.p: 3000000000 out of range for
  * int32"); always terminated, may be cut off. error_bytes at least 1.
- * Returns the arena bytes used (0 or more), APUS_EINVAL (the text is no JSON or does not fit the type) or
- * APUS_ELIMIT (arena too small). On failure `*sample` is all zero. Allocates while it works.
+ * Returns the arena bytes used (0 or more), APUS_EINVAL (the text is no JSON or does not fit the
+ * type) or APUS_ELIMIT (arena too small). On failure `*sample` is all zero. Allocates while it
+ * works.
  */
 int json_to_sample(const struct apus_type *type, const char *text, bool key_only, void *sample,
 		   void *arena, size_t arena_bytes, char *error, size_t error_bytes);
@@ -35,7 +36,8 @@ int json_to_sample(const struct apus_type *type, const char *text, bool key_only
  * Prints a sample as one JSON object on one line, without a newline, NUL-terminated.
  *
  * key_only: print only the key members.
- * Returns the length without the NUL, or APUS_ELIMIT if `out_bytes` is too small. Does not allocate.
+ * Returns the length without the NUL, or APUS_ELIMIT if `out_bytes` is too small. Does not
+ * allocate.
  */
 int sample_to_json(const struct apus_type *type, const void *sample, bool key_only, char *out,
 		   size_t out_bytes);

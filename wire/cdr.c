@@ -5,63 +5,6 @@
  */
 #include "wire/cdr.h"
 
-int apus_wire_cdr_open(struct apus_wire_cdr *c, const uint8_t *payload, size_t payload_bytes)
-{
-	unsigned int id, padding;
-
-	if (payload_bytes < APUS_WIRE_ENCAP_BYTES)
-		return APUS_EENCODING;
-	id = (unsigned int)payload[0] << 8 | payload[1];
-	/* The low two option bits count the padding at the end (XTypes 1.3 §7.6.3.1.2). */
-	padding = payload[3] & 3;
-	if (payload_bytes - APUS_WIRE_ENCAP_BYTES < padding)
-		return APUS_EENCODING;
-	switch (id | 1) {
-	case APUS_WIRE_CDR_LE:
-	case APUS_WIRE_CDR2_LE:
-	case APUS_WIRE_D_CDR2_LE: break;
-	default: return APUS_EENCODING;
-	}
-	c->base = payload + APUS_WIRE_ENCAP_BYTES;
-	c->pos = 0;
-	c->end = payload_bytes - APUS_WIRE_ENCAP_BYTES - padding;
-	c->xcdr2 = (id | 1) != APUS_WIRE_CDR_LE;
-	c->delimited = (id | 1) == APUS_WIRE_D_CDR2_LE;
-	c->align_max = c->xcdr2 ? 4 : 8;
-	c->big = !(id & 1);
-	c->swap = c->big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-	return 0;
-}
-
-bool apus_wire_cdr_string(struct apus_wire_cdr *c, uint32_t bound, const char **chars_out,
-			  uint32_t *length_out)
-{
-	const char *chars;
-	uint32_t bytes;
-
-	if (!apus_wire_cdr_u32(c, &bytes) || bytes == 0 || bytes > apus_wire_cdr_left(c))
-		return false;
-	if (bound && bytes - 1 > bound)
-		return false;
-	chars = (const char *)c->base + c->pos;
-	if (memchr(chars, 0, bytes) != chars + bytes - 1)
-		return false;
-	c->pos += bytes;
-	*chars_out = chars;
-	*length_out = bytes - 1;
-	return true;
-}
-
-bool apus_wire_cdr_dheader(struct apus_wire_cdr *c, size_t *end_out)
-{
-	uint32_t bytes;
-
-	if (!apus_wire_cdr_u32(c, &bytes) || bytes > apus_wire_cdr_left(c))
-		return false;
-	*end_out = c->pos + bytes;
-	return true;
-}
-
 size_t apus_wire_scalar_bytes(const struct apus_type *type)
 {
 	switch (type->kind) {
@@ -117,8 +60,8 @@ const struct apus_member *apus_wire_next_by_id(const struct apus_type *type, boo
 	return best;
 }
 
-/* A lower bound of the wire bytes of one value, without recursion: cheap, and enough to keep a forged
- * sequence length within what the datagram could hold. Structs have at least one member. */
+/* A lower bound of the wire bytes of one value, without recursion: cheap, and enough to keep a
+ * forged sequence length within what the datagram could hold. Structs have at least one member. */
 static size_t least_bytes(const struct apus_wire_cdr *c, const struct apus_type *type)
 {
 	size_t scalar = apus_wire_scalar_bytes(type);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CDR, shared parts: the encapsulation header, a bounds-checked cursor, and the walk over values of a
- * described type. apus_type_encode() and apus_type_decode() are built on it, as is key extraction;
- * filter programs may use the cursor directly.
+ * CDR, shared parts: the encapsulation header, a bounds-checked cursor, and the walk over values of
+ * a described type. apus_type_encode() and apus_type_decode() are built on it, as is key
+ * extraction; filter programs may use the cursor directly.
  *
- * Reading invariant: `pos <= end` always, nothing at or beyond `end` is ever read, and every length is
- * proved against its bound and against `end - pos` before it moves `pos`. After the first failure a
- * cursor's position means nothing more.
+ * Reading invariant: `pos <= end` always, nothing at or beyond `end` is ever read, and every length
+ * is proved against its bound and against `end - pos` before it moves `pos`. After the first
+ * failure a cursor's position means nothing more.
  *
  * Depth of recursion is bounded by APUS_WIRE_TYPE_DEPTH_MAX, whatever the descriptor says.
  */
@@ -49,7 +49,34 @@ struct apus_wire_cdr {
  * Returns 0 or APUS_EENCODING (shorter than the header, unknown or parameter-list encapsulation,
  * more padding than body). Pure.
  */
-int apus_wire_cdr_open(struct apus_wire_cdr *c, const uint8_t *payload, size_t payload_bytes);
+static inline int apus_wire_cdr_open(struct apus_wire_cdr *c, const uint8_t *payload,
+				     size_t payload_bytes)
+{
+	unsigned int id, padding;
+
+	if (payload_bytes < APUS_WIRE_ENCAP_BYTES)
+		return APUS_EENCODING;
+	id = (unsigned int)payload[0] << 8 | payload[1];
+	/* The low two option bits count the padding at the end (XTypes 1.3 §7.6.3.1.2). */
+	padding = payload[3] & 3;
+	if (payload_bytes - APUS_WIRE_ENCAP_BYTES < padding)
+		return APUS_EENCODING;
+	switch (id | 1) {
+	case APUS_WIRE_CDR_LE:
+	case APUS_WIRE_CDR2_LE:
+	case APUS_WIRE_D_CDR2_LE: break;
+	default: return APUS_EENCODING;
+	}
+	c->base = payload + APUS_WIRE_ENCAP_BYTES;
+	c->pos = 0;
+	c->end = payload_bytes - APUS_WIRE_ENCAP_BYTES - padding;
+	c->xcdr2 = (id | 1) != APUS_WIRE_CDR_LE;
+	c->delimited = (id | 1) == APUS_WIRE_D_CDR2_LE;
+	c->align_max = c->xcdr2 ? 4 : 8;
+	c->big = !(id & 1);
+	c->swap = c->big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+	return 0;
+}
 
 static inline size_t apus_wire_cdr_left(const struct apus_wire_cdr *c)
 {
@@ -85,15 +112,39 @@ static inline bool apus_wire_cdr_u32(struct apus_wire_cdr *c, uint32_t *value_ou
  * Reads a string: proved NUL-terminated, without another NUL, within `bound` characters (0 = none).
  * `*chars_out` points into the payload, `*length_out` is the number of characters without the NUL.
  */
-bool apus_wire_cdr_string(struct apus_wire_cdr *c, uint32_t bound, const char **chars_out,
-			  uint32_t *length_out);
+static inline bool apus_wire_cdr_string(struct apus_wire_cdr *c, uint32_t bound,
+					const char **chars_out, uint32_t *length_out)
+{
+	const char *chars;
+	uint32_t bytes;
+
+	if (!apus_wire_cdr_u32(c, &bytes) || bytes == 0 || bytes > apus_wire_cdr_left(c))
+		return false;
+	if (bound && bytes - 1 > bound)
+		return false;
+	chars = (const char *)c->base + c->pos;
+	if (memchr(chars, 0, bytes) != chars + bytes - 1)
+		return false;
+	c->pos += bytes;
+	*chars_out = chars;
+	*length_out = bytes - 1;
+	return true;
+}
 
 /** Reads an aligned DHEADER and returns in `*end_out` where its object ends. */
-bool apus_wire_cdr_dheader(struct apus_wire_cdr *c, size_t *end_out);
+static inline bool apus_wire_cdr_dheader(struct apus_wire_cdr *c, size_t *end_out)
+{
+	uint32_t bytes;
+
+	if (!apus_wire_cdr_u32(c, &bytes) || bytes > apus_wire_cdr_left(c))
+		return false;
+	*end_out = c->pos + bytes;
+	return true;
+}
 
 /**
- * Reads the length of a sequence of `type` (after its DHEADER, where the representation has one). The
- * length is proved against the bound and against the fewest bytes such elements can take.
+ * Reads the length of a sequence of `type` (after its DHEADER, where the representation has one).
+ * The length is proved against the bound and against the fewest bytes such elements can take.
  */
 bool apus_wire_cdr_length(struct apus_wire_cdr *c, const struct apus_type *type,
 			  uint32_t *length_out);
@@ -115,8 +166,8 @@ bool apus_wire_needs_dheader(const struct apus_type *type);
 bool apus_wire_has_keys(const struct apus_type *type);
 
 /**
- * Iterates the members of a struct in ascending member id, as keys are serialised: returns the one with
- * the smallest id above `*last`, which starts at -1 and is advanced; NULL after the last.
+ * Iterates the members of a struct in ascending member id, as keys are serialised: returns the one
+ * with the smallest id above `*last`, which starts at -1 and is advanced; NULL after the last.
  * all: not only members marked as key.
  */
 const struct apus_member *apus_wire_next_by_id(const struct apus_type *type, bool all,
@@ -124,8 +175,8 @@ const struct apus_member *apus_wire_next_by_id(const struct apus_type *type, boo
 
 /**
  * If the memory image of a type equals its CDR body on this host (little-endian, final, no padding,
- * only numbers), returns the number of bytes, else 0. `*align_out` (may be NULL) is the alignment such
- * a value needs on the wire. Worth caching: it costs as much as encoding the type once.
+ * only numbers), returns the number of bytes, else 0. `*align_out` (may be NULL) is the alignment
+ * such a value needs on the wire. Worth caching: it costs as much as encoding the type once.
  */
 size_t apus_wire_plain_bytes(const struct apus_type *type, int representation, size_t *align_out);
 

@@ -3,8 +3,8 @@
  * Deserialisation of CDR payloads into samples in memory.
  *
  * Payloads are hostile. Each length is proved before it is used (cdr.h), the caller's arena is the
- * only memory that grows with the input, and it is reserved before it is filled. A decode that fails
- * leaves the sample all zero, so no pointer into the arena survives.
+ * only memory that grows with the input, and it is reserved before it is filled. A decode that
+ * fails leaves the sample all zero, so no pointer into the arena survives.
  */
 #include "wire/cdr.h"
 #include <limits.h>
@@ -198,8 +198,9 @@ static size_t leading_align(const struct apus_wire_cdr *c, const struct apus_typ
 	return apus_wire_scalar_bytes(type) ? apus_wire_scalar_bytes(type) : 4;
 }
 
-/* True if a shorter appendable sample ends before a member of this type: nothing but padding is left.
- * Senders that do not declare their padding (Fast DDS 2.9.1 among them) make this the only sign. */
+/* True if a shorter appendable sample ends before a member of this type: nothing but padding is
+ * left. Senders that do not declare their padding (Fast DDS 2.9.1 among them) make this the only
+ * sign. */
 static bool members_ended(const struct apus_wire_cdr *c, const struct apus_type *next)
 {
 	size_t align = leading_align(c, next);
@@ -242,8 +243,8 @@ static int decode_keys(struct decoder *d, const struct apus_type *type, uint8_t 
 	return rc;
 }
 
-/* An appendable struct may be shorter (older sender) or longer (newer sender) than ours: under XCDR2
- * its DHEADER says where it ends; under XCDR1 only the outermost one has a known end. */
+/* An appendable struct may be shorter (older sender) or longer (newer sender) than ours: under
+ * XCDR2 its DHEADER says where it ends; under XCDR1 only the outermost one has a known end. */
 static int decode_struct(struct decoder *d, const struct apus_type *type, void *value, int depth)
 {
 	const bool appendable = type->extensibility == APUS_APPENDABLE;
@@ -279,7 +280,7 @@ static int decode_value(struct decoder *d, const struct apus_type *type, void *v
 	}
 }
 
-/* Bytes after the last member: those of a newer appendable type under XCDR1, else padding at most. */
+/* Bytes after the last member: of a newer appendable type under XCDR1, else padding at most. */
 static bool end_acceptable(const struct decoder *d, const struct apus_type *type)
 {
 	if (!d->c.xcdr2 && type->extensibility == APUS_APPENDABLE && !d->key_only)
@@ -321,9 +322,9 @@ int apus_type_decode(const struct apus_type *type, const void *payload, size_t p
 		memset(sample, 0, type->size_bytes);
 		return rc;
 	}
-	/* Interop: key-only payloads of Cyclone 0.10.2 are ordered by member id and lack the DHEADERs of
-	 * structs; XTypes has both otherwise. Theirs is tried first: a string's NULs and the exact end
-	 * tell the two apart. */
+	/* Interop: key-only payloads of Cyclone 0.10.2 are ordered by member id and lack the
+	 * DHEADERs of structs; XTypes has both otherwise. Theirs is tried first: a string's NULs
+	 * and the exact end tell the two apart. */
 	d.keys_by_id = key_only;
 	rc = decode_once(&d, type, sample);
 	if (rc == APUS_EENCODING && key_only && d.c.xcdr2) {

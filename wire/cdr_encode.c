@@ -3,8 +3,8 @@
  * Serialisation of samples in memory into CDR payloads.
  *
  * The sample is the caller's own memory and its pointers are trusted, but lengths are held against
- * the type's bounds, so nothing that a peer must refuse ever leaves. Padding is written as zeros: no
- * memory contents leak onto the wire.
+ * the type's bounds, so nothing that a peer must refuse ever leaves. Padding is written as zeros:
+ * no memory contents leak onto the wire.
  */
 #include "wire/cdr.h"
 #include <limits.h>
@@ -138,8 +138,8 @@ static int write_string(struct encoder *e, const struct apus_type *type, const v
 	return 0;
 }
 
-/* Structs whose memory is their CDR image go in one copy, unless there are too few to pay for finding
- * that out. */
+/* Structs whose memory is their CDR image go in one copy, unless there are too few to pay for
+ * finding that out. */
 static int write_elements(struct encoder *e, const struct apus_type *element, const uint8_t *data,
 			  uint32_t count, int depth)
 {
@@ -197,9 +197,10 @@ static int encode_collection(struct encoder *e, const struct apus_type *type, co
 }
 
 /*
- * A struct of a key-only payload: its key members, or all if none is marked (XTypes 1.3 §7.2.2.4.4.3;
- * a keyless outermost struct has none to write).
- * Interop: Cyclone 0.10.2 orders them by member id and writes no DHEADER, even for appendable types.
+ * A struct of a key-only payload: its key members, or all if none is marked (XTypes 1.3
+ * §7.2.2.4.4.3; a keyless outermost struct has none to write).
+ * Interop: Cyclone 0.10.2 orders them by member id and writes no DHEADER, even for appendable
+ * types.
  */
 static int encode_key_struct(struct encoder *e, const struct apus_type *type, const uint8_t *value,
 			     int depth)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Key plans: the walk from a payload, a sample or canonical bytes to the key's leaves, and back out.
+ * Key plans: the walk from a payload, a sample or canonical bytes to the key's leaves, and back
+ * out.
  *
- * A plan is the declaration-order walk to the last key leaf, flattened: skip these members, enter this
- * struct, note this leaf. Whatever the source, the walk yields one reference a leaf; one emitter turns
- * references into canonical bytes or into a key-only payload.
+ * A plan is the declaration-order walk to the last key leaf, flattened: skip these members, enter
+ * this struct, note this leaf. Whatever the source, the walk yields one reference a leaf; one
+ * emitter turns references into canonical bytes or into a key-only payload.
  */
 #include "wire/key.h"
 #include "wire/cdr.h"
@@ -128,8 +129,8 @@ static uint16_t find_leaf(const struct apus_wire_keyplan *plan, uint32_t offset_
 	return i;
 }
 
-/* Fills plan->canonical: leaves in ascending member id at each level. Leaves are recognised by their
- * offset in the sample, which no two share. */
+/* Fills plan->canonical: leaves in ascending member id at each level. Leaves are recognised by
+ * their offset in the sample, which no two share. */
 static void rank_struct(struct apus_wire_keyplan *plan, const struct apus_type *type,
 			uint32_t offset_bytes, bool all, uint16_t *rank)
 {
@@ -264,8 +265,8 @@ static bool leaves_by_id(const struct apus_wire_keyplan *plan, struct apus_wire_
 	return true;
 }
 
-/* Walks a body in declaration order. key_only: as XTypes has it, where the members that are no keys are
- * missing and everything else is in place. */
+/* Walks a body in declaration order. key_only: as XTypes has it, where the members that are no keys
+ * are missing and everything else is in place. */
 static bool leaves_by_declaration(const struct apus_wire_keyplan *plan, struct apus_wire_cdr *c,
 				  bool key_only, struct leaf_ref *refs)
 {
@@ -302,9 +303,9 @@ static bool leaves_by_declaration(const struct apus_wire_keyplan *plan, struct a
 }
 
 /*
- * Key-only payloads come in two forms. Interop: Cyclone 0.10.2 orders the keys by member id and omits
- * the DHEADERs of structs; XTypes keeps declaration order and DHEADERs. The first is tried first: the
- * exact end, and the NULs of strings, tell them apart.
+ * Key-only payloads come in two forms. Interop: Cyclone 0.10.2 orders the keys by member id and
+ * omits the DHEADERs of structs; XTypes keeps declaration order and DHEADERs. The first is tried
+ * first: the exact end, and the NULs of strings, tell them apart.
  */
 static bool leaves_from_key_payload(const struct apus_wire_keyplan *plan, struct apus_wire_cdr *c,
 				    struct leaf_ref *refs)
@@ -371,7 +372,7 @@ static bool leaves_from_sample(const struct apus_wire_keyplan *plan, const uint8
 
 /* ---- writing them out ---- */
 
-/* How the emitter writes: the form of its output and whether it differs from the references' order. */
+/* How the emitter writes: the form of its output, and whether the references are in that order. */
 struct emitter {
 	uint8_t *out;
 	size_t pos;

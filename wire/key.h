@@ -4,10 +4,11 @@
  * key-only payload.
  *
  * The *canonical key* identifies an instance everywhere inside Apus: the key members in ascending
- * order of member id, as big-endian XCDR2 (alignment at most 4) without the DHEADERs of structs. It is
- * what RTPS 2.5 §9.6.4.8 and XTypes 1.3 §7.6.8 hash, and two samples are of one instance exactly if
- * these bytes are equal, whatever byte order or representation they came in. Interop: Cyclone 0.10.2
- * hashes the same bytes; Fast DDS 2.9.1 aligns 8-byte keys to 8 (seen only behind smaller keys).
+ * order of member id, as big-endian XCDR2 (alignment at most 4) without the DHEADERs of structs. It
+ * is what RTPS 2.5 §9.6.4.8 and XTypes 1.3 §7.6.8 hash, and two samples are of one instance exactly
+ * if these bytes are equal, whatever byte order or representation they came in. Interop: Cyclone
+ * 0.10.2 hashes the same bytes (measured). Fast DDS 2.9.1 serialises keys as XCDR1, so its hash
+ * must differ where an 8-byte key stands behind a smaller one (not measured).
  *
  * A plan is prepared once per type (apus_wire_keyplan_init) and immutable afterwards: any number of
  * threads may use it at once. No function here allocates. Payloads are untrusted.
@@ -53,8 +54,8 @@ struct apus_wire_keyplan {
  *
  * limit_bytes: longest canonical key accepted, where the type itself sets no smaller maximum;
  * 0 = APUS_WIRE_KEY_LIMIT_DEFAULT. The type must outlive the plan.
- * Returns 0, APUS_EINVAL (not a struct, a key of a kind that cannot be one) or APUS_ELIMIT (too many
- * key leaves, or a bounded key longer than the limit).
+ * Returns 0, APUS_EINVAL (not a struct, a key of a kind that cannot be one) or APUS_ELIMIT (too
+ * many key leaves, or a bounded key longer than the limit).
  */
 int apus_wire_keyplan_init(struct apus_wire_keyplan *plan, const struct apus_type *type,
 			   uint32_t limit_bytes);
@@ -71,8 +72,8 @@ static inline size_t apus_wire_key_max(const struct apus_wire_keyplan *plan)
  *
  * key_only: the payload holds nothing but the key members (DATA with flag K).
  * Returns the key's length in bytes (0 for a keyless type), APUS_EENCODING if the bytes cannot be a
- * sample of the type, APUS_ELIMIT if the key exceeds `key_bytes_max` or the plan's limit. On failure
- * the contents of `key_out` are unspecified.
+ * sample of the type, APUS_ELIMIT if the key exceeds `key_bytes_max` or the plan's limit. On
+ * failure the contents of `key_out` are unspecified.
  */
 int apus_wire_key_extract(const struct apus_wire_keyplan *plan, const uint8_t *payload,
 			  size_t payload_bytes, bool key_only, uint8_t *key_out,
@@ -87,8 +88,9 @@ int apus_wire_key_from_sample(const struct apus_wire_keyplan *plan, const void *
 
 /**
  * Computes the 16-byte key hash (PID_KEY_HASH) of a canonical key: the key padded with zeros if the
- * type's *longest possible* key fits 16 bytes, else its MD5 (RTPS 2.5 §9.6.4.8). A keyless type gives
- * zeros. Interop: Cyclone 0.10.2 decides by the actual length, so its hashes of string keys differ.
+ * type's *longest possible* key fits 16 bytes, else its MD5 (RTPS 2.5 §9.6.4.8). A keyless type
+ * gives zeros. Interop: Cyclone 0.10.2 decides by the actual length, so its hashes of string keys
+ * differ.
  */
 void apus_wire_key_hash(const struct apus_wire_keyplan *plan, const uint8_t *key, size_t key_bytes,
 			uint8_t hash_out[16]);
@@ -96,15 +98,17 @@ void apus_wire_key_hash(const struct apus_wire_keyplan *plan, const uint8_t *key
 /**
  * Recovers the canonical key from a key hash that holds it in clear.
  * Returns the key's length, APUS_ENOTSUP if the type's hash is an MD5 (or the type keyless),
- * APUS_EENCODING if the hash cannot be a key of this type, APUS_ELIMIT if `key_bytes_max` is too small.
+ * APUS_EENCODING if the hash cannot be a key of this type, APUS_ELIMIT if `key_bytes_max` is too
+ * small.
  */
 int apus_wire_key_from_hash(const struct apus_wire_keyplan *plan, const uint8_t hash[16],
 			    uint8_t *key_out, size_t key_bytes_max);
 
 /**
  * Rebuilds a key-only payload (little-endian, encapsulation header included, padded to 4 with the
- * padding count in the options) from a canonical key; the same bytes apus_type_encode(key_only) gives.
- * Interop: Cyclone 0.10.2 orders the members by id and writes no DHEADERs of structs; so do we.
+ * padding count in the options) from a canonical key; the same bytes apus_type_encode(key_only)
+ * gives. Interop: Cyclone 0.10.2 orders the members by id and writes no DHEADERs of structs; so do
+ * we.
  * representation: enum apus_representation.
  * Returns bytes written, APUS_EINVAL (representation), APUS_EENCODING (not a canonical key of the
  * type) or APUS_ELIMIT (out too small: 4 + 2 * key length + 8 * leaves always suffices).

@@ -172,8 +172,8 @@ bool apus_type_is_keyed(const struct apus_type *type)
 }
 
 /*
- * Largest size. Where a value ends depends on where it starts modulo 8, and alignment is monotone, so
- * a type is described by eight numbers: the most bytes it advances from each starting residue.
+ * Largest size. Where a value ends depends on where it starts modulo 8, and alignment is monotone,
+ * so a type is described by eight numbers: the most bytes it advances from each starting residue.
  */
 #define UNBOUNDED UINT64_C(0x80000000)
 

@@ -7,11 +7,12 @@
  * outlive every participant that uses it.
  *
  * In-memory shapes:
- *   primitives   the C type of the same width (`bool` for BOOL, `char` for CHAR, `uint8_t` for OCTET)
+ *   primitives   the C type of the same width (`bool`, `char`, `uint8_t` for OCTET)
  *   ENUM         int32_t;  BITMASK: unsigned of 8/16/32/64 bits by bit_bound
- *   STRING       bound > 0: char[bound + 1] inline, NUL-terminated; bound 0: char * (NULL reads as "")
+ *   STRING       bound > 0: char[bound + 1] inline, NUL-terminated;
+ *                bound 0: char * (NULL reads as "")
  *   ARRAY        the elements inline, row-major; `bound` is the total number of elements
- *   SEQUENCE     struct apus_sequence; `bound` is the maximum length, 0 = limited by the sample only
+ *   SEQUENCE     struct apus_sequence; `bound` is the maximum length, 0 = none but the sample's own
  *   STRUCT       the members at their `offset_bytes`
  */
 #ifndef APUS_TYPE_H
@@ -52,7 +53,7 @@ enum apus_extensibility {
 	APUS_APPENDABLE = 1,
 };
 
-/** In-memory image of a SEQUENCE. When a sample is decoded, `data` points into the caller's arena. */
+/** In-memory image of a SEQUENCE. In a decoded sample `data` points into the caller's arena. */
 struct apus_sequence {
 	uint32_t length;   /**< elements in use */
 	uint32_t capacity; /**< elements `data` has room for; 0 when borrowed */
@@ -105,18 +106,18 @@ enum apus_representation {
 };
 
 /**
- * Checks a descriptor: known kinds, sizes and alignments, members inside their struct and apart from
- * each other, bounds, acyclic nesting of at most 16 levels, 1 to 256 members a struct, unique member
- * names and ids, keys only where allowed: primitives, enums, bitmasks, strings, arrays of them other
- * than of strings, and structs of those (all members of a key struct count if none is marked).
- * The type itself must be a struct with a name.
+ * Checks a descriptor: known kinds, sizes and alignments, members inside their struct and apart
+ * from each other, bounds, acyclic nesting of at most 16 levels, 1 to 256 members a struct, unique
+ * member names and ids, keys only where allowed: primitives, enums, bitmasks, strings, arrays of
+ * them other than of strings, and structs of those (all members of a key struct count if none is
+ * marked). The type itself must be a struct with a name.
  * Returns 0 or APUS_EINVAL. Any thread; does not block or allocate.
  */
 APUS_API int apus_type_check(const struct apus_type *type);
 
 /**
- * Largest number of payload bytes (without the 4-byte encapsulation header) a sample of the type can
- * need under `representation` (enum apus_representation), padding to a multiple of 4 included.
+ * Largest number of payload bytes (without the 4-byte encapsulation header) a sample of the type
+ * can need under `representation` (enum apus_representation), padding to a multiple of 4 included.
  * Returns 0 if the type has an unbounded member or exceeds INT32_MAX, or on an invalid argument.
  */
 APUS_API size_t apus_type_max_bytes(const struct apus_type *type, int representation);
@@ -131,9 +132,9 @@ APUS_API bool apus_type_is_keyed(const struct apus_type *type);
  * key_only: write only the key members, as for dispose and unregister.
  * The payload is padded to a multiple of 4 bytes; `out` must have room for that.
  * Returns the number of bytes written (header included), APUS_ELIMIT if `out_bytes` is too small,
- * APUS_EENCODING if a string, sequence or bitmask exceeds its bound or is malformed, APUS_EINVAL for
- * an unknown representation. On failure the contents
- * of `out` are unspecified. Any thread; does not allocate.
+ * APUS_EENCODING if a string, sequence or bitmask exceeds its bound or is malformed, APUS_EINVAL
+ * for an unknown representation. On failure the contents of `out` are unspecified. Any thread; does
+ * not allocate.
  */
 APUS_API int apus_type_encode(const struct apus_type *type, const void *sample, int representation,
 			      bool key_only, void *out, size_t out_bytes);
@@ -146,8 +147,9 @@ APUS_API int apus_type_encode(const struct apus_type *type, const void *sample, 
  * and bits beyond a bitmask's bound are refused; enum values are not checked against the labels.
  *
  * key_only: the payload holds only key members; the others become zero.
- * Returns the arena bytes used (0 or more), APUS_EENCODING if the bytes are not a sample of the type,
- * APUS_ELIMIT if the arena is too small. On failure `*sample` holds no borrowed pointer (all zero).
+ * Returns the arena bytes used (0 or more), APUS_EENCODING if the bytes are not a sample of the
+ * type, APUS_ELIMIT if the arena is too small. On failure `*sample` holds no borrowed pointer (all
+ * zero).
  */
 APUS_API int apus_type_decode(const struct apus_type *type, const void *payload,
 			      size_t payload_bytes, bool key_only, void *sample, void *arena,

@@ -2,8 +2,8 @@
 /*
  * libFuzzer target: arbitrary bytes as samples of every type of the zoo, whole and key-only.
  *
- * Input: a payload with its encapsulation header, so that recorded payloads are seeds as they are; it is
- * tried as each type in turn. Beyond the sanitizers these must hold:
+ * Input: a payload with its encapsulation header, so that recorded payloads are seeds as they are;
+ * it is tried as each type in turn. Beyond the sanitizers these must hold:
  *   - what decodes can be encoded again, and decodes to the same bytes once more;
  *   - what decodes has a key (or one too long), equal to the key of the sample in memory, and the
  *     key-only payload rebuilt from it gives the same key;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Goal: JSON and samples are exact images of each other, and text that does not fit the type is refused
- * with the place and the reason.
- * Method: literal texts both ways for every kind and its limits; every mistake gives its whole message.
+ * Goal: JSON and samples are exact images of each other, and text that does not fit the type is
+ * refused with the place and the reason.
+ * Method: literal texts both ways for every kind and its limits; every mistake gives its whole
+ * message.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -246,8 +247,8 @@ static void misfits_are_named(void **state)
 	refused(&apus_shape_type, "{\"color\":\"a\\u0000b\",\"x\":1,\"y\":0,\"shapesize\":1}",
 		"color: a string cannot contain U+0000");
 	refused(&zoo_app_type,
-		"{\"kid\":1,\"a\":1,\"b\":1,\"in\":{\"p\":1,\"q\":\"\"},\"v\":[{\"p\":1,\"q\":\"\"},"
-		"{\"p\":\"2\",\"q\":\"\"}]}",
+		"{\"kid\":1,\"a\":1,\"b\":1,\"in\":{\"p\":1,\"q\":\"\"},"
+		"\"v\":[{\"p\":1,\"q\":\"\"},{\"p\":\"2\",\"q\":\"\"}]}",
 		"v[1].p: expected int32, found a string");
 	refused(&zoo_app_type, "{\"kid\":1,\"a\":1,\"b\":1,\"in\":{\"p\":1},\"v\":[]}",
 		"in.q: missing");

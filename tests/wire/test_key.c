@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Goal: one instance, one canonical key, whatever form it arrives in; hashes and key-only payloads are
- * those of the peers.
- * Method: hashes and payloads recorded from Cyclone DDS 0.10.2 and Fast DDS 2.9.1 (for KeyDeep taken
- * from Cyclone's serialiser); every path to the canonical key (full payload, key-only payload in both
- * forms, memory, hash) must give the same bytes; truncations and forgeries are refused.
+ * Goal: one instance, one canonical key, whatever form it arrives in; hashes and key-only payloads
+ * are those of the peers.
+ * Method: hashes and payloads recorded from Cyclone DDS 0.10.2 and Fast DDS 2.9.1 (for KeyDeep
+ * taken from Cyclone's serialiser); every path to the canonical key (full payload, key-only payload
+ * in both forms, memory, hash) must give the same bytes; truncations and forgeries are refused.
  */
 #include <stdarg.h>
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Goal: the descriptor check accepts every good descriptor and refuses each kind of mistake; bounds and
- * built-in types are what they claim.
- * Method: good types as they are; one copy with one mistake each; the largest sample of a type really
- * takes apus_type_max_bytes().
+ * Goal: the descriptor check accepts every good descriptor and refuses each kind of mistake; bounds
+ * and built-in types are what they claim.
+ * Method: good types as they are; one copy with one mistake each; the largest sample of a type
+ * really takes apus_type_max_bytes().
  */
 #include <stdarg.h>
 #include <stddef.h>

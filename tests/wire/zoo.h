@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A zoo of types for the tests of CDR, keys and JSON: every kind, nesting, both extensibilities, keys
- * in awkward places. The IDL of each stands beside its struct.
+ * A zoo of types for the tests of CDR, keys and JSON: every kind, nesting, both extensibilities,
+ * keys in awkward places. The IDL of each stands beside its struct.
  */
 #ifndef APUS_TESTS_WIRE_ZOO_H
 #define APUS_TESTS_WIRE_ZOO_H
@@ -63,7 +63,8 @@ struct zoo_keybig {
  * @position(11) C }; */
 enum zoo_mood { ZOO_CALM, ZOO_BUSY, ZOO_IDLE };
 
-/* @final struct Prims { boolean b; octet o; char c; int8 i8; uint8 u8; short i16; unsigned short u16;
+/* @final struct Prims { boolean b; octet o; char c; int8 i8; uint8 u8; short i16;
+ *   unsigned short u16;
  *   long i32; unsigned long u32; long long i64; unsigned long long u64; float f32; double f64;
  *   Mood mood; Flags flags; boolean bits[3]; }; */
 struct zoo_prims {
@@ -110,8 +111,9 @@ struct zoo_nest {
 
 /* @appendable struct KeyPart { @key @id(2) long p; @id(1) string note; @key @id(0) short r;
  *                              @id(3) string more; };
- * @appendable struct KeyDeep { @id(9) string text; @key @id(7) KeyPart part; @id(5) sequence<octet> junk;
- *                              @key @id(3) Mood mood; @key @id(4) string<5> tag; @id(8) long after; }; */
+ * @appendable struct KeyDeep { @id(9) string text; @key @id(7) KeyPart part;
+ *   @id(5) sequence<octet> junk; @key @id(3) Mood mood; @key @id(4) string<5> tag;
+ *   @id(8) long after; }; */
 struct zoo_keypart {
 	int32_t p;
 	char *note;
