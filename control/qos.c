@@ -8,12 +8,18 @@
 #include <apus/qos.h>
 #include <apus/type.h>
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/atomics.h"
 #include "control/partition.h"
+#include "wire/record.h"
 
 #define DEFAULT_BLOCKING_NS (INT64_C(100) * 1000000)
+
+static_assert(APUS_CTL_PARTITIONS_MAX == APUS_WIRE_PARTITIONS_MAX &&
+		      APUS_CTL_PARTITION_NAME_BYTES == APUS_WIRE_NAME_BYTES,
+	      "what passes the check here must fit into a record");
 
 /* --- Defaults ------------------------------------------------------------------------------------ */
 
