@@ -347,6 +347,45 @@ static void string_bound_is_held_both_ways(void **state)
 		APUS_EENCODING);
 }
 
+static void sequence_bound_is_held_on_reading(void **state)
+{
+	static const struct apus_type octets3 = {.kind = APUS_KIND_SEQUENCE,
+						 .size_bytes = sizeof(struct apus_sequence),
+						 .align_bytes = _Alignof(struct apus_sequence),
+						 .element = &apus_type_octet,
+						 .bound = 3};
+	static const struct apus_member member = {"s", &octets3, 0, 0, false};
+	static const struct apus_type type = {.name = "T",
+					      .kind = APUS_KIND_STRUCT,
+					      .size_bytes = sizeof(struct apus_sequence),
+					      .align_bytes = _Alignof(struct apus_sequence),
+					      .members = &member,
+					      .member_count = 1};
+
+	(void)state;
+	assert_int_equal(decode_hex(&type, "000100000300000001020300", false, sample_memory), 3);
+	refuse(&type, "000100000400000001020304", false, APUS_EENCODING);
+}
+
+static void dheader_of_a_sequence_must_agree(void **state)
+{
+	static const uint8_t moods[] = {12, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0};
+	uint8_t payload[512], *at;
+	size_t n = zoo_hex(NEST_XCDR2, payload);
+
+	(void)state;
+	at = memmem(payload, n, moods, sizeof(moods));
+	assert_non_null(at);
+	for (uint8_t bytes = 0; bytes <= 20; bytes += 4) {
+		*at = bytes;
+		if (bytes == 12)
+			continue;
+		assert_int_equal(apus_type_decode(&zoo_nest_type, payload, n, false, sample_memory,
+						  arena, sizeof(arena)),
+				 APUS_EENCODING);
+	}
+}
+
 static void values_outside_their_type_are_refused(void **state)
 {
 	struct zoo_nest nest;
@@ -435,6 +474,8 @@ int main(void)
 		cmocka_unit_test(big_endian_is_read),
 		cmocka_unit_test(malformed_payloads_are_refused),
 		cmocka_unit_test(string_bound_is_held_both_ways),
+		cmocka_unit_test(sequence_bound_is_held_on_reading),
+		cmocka_unit_test(dheader_of_a_sequence_must_agree),
 		cmocka_unit_test(values_outside_their_type_are_refused),
 		cmocka_unit_test(arena_too_small_is_a_limit),
 		cmocka_unit_test(plain_types_are_recognised),
