@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Filter expressions to predicates: members resolved, operands typed, tests and their targets made.
+ * Filter expressions to predicates: tests made from typed operands, and their targets from the tree.
  *
  * Three passes, all linear: the parser's tree; each leaf to one test (two for ranges that are no
  * interval of constants); targets from the root down. Everything temporary lives in one scratch block
@@ -11,330 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/atomics.h"
-#include "dataplane/predicate_program.h"
-#include "wire/cdr.h"
 
 /** Steps one walk may have: a bound on types that put very many members before the wanted one. */
 #define STEPS_MAX 2048
 
-/** What a member or value is, for the table of allowed comparisons. */
-enum value_class {
-	CLASS_BOOL,
-	CLASS_INTEGER,
-	CLASS_FLOAT,
-	CLASS_CHAR,
-	CLASS_ENUM,
-	CLASS_BITMASK,
-	CLASS_STRING,
-};
-
 static const char *const class_names[] = {"a boolean",      "an integer", "a float", "a char",
 					  "an enumeration", "a bitmask",  "a string"};
 
-struct member {
-	struct apus_wire_path path;
-	uint8_t class;
-};
-
-/* A string constant in the text pool. */
-struct text {
-	uint32_t at, length;
-};
-
 struct compiler {
-	const struct apus_type *type;
-	const char *expression;
-	const char *const *parameters;
-	uint32_t parameter_count;
-	struct apus_filter_error *error;
+	struct apus_ctl_filter_operands operands;
 	struct apus_ctl_filter_tree tree;
-
-	struct member members[APUS_DP_FIELDS_MAX];
-	struct apus_dp_field fields[APUS_DP_FIELDS_MAX];
-	uint32_t field_count;
-
 	struct apus_dp_test *tests;
 	uint16_t *first_test; /* of each leaf, and of the end */
 	uint32_t test_count;
-
-	char *pool; /* string constants; a parameter's stands there once */
-	uint32_t pool_bytes;
-	struct text parameter_texts[APUS_CTL_FILTER_PARAMETERS_MAX];
-	bool parameter_pooled[APUS_CTL_FILTER_PARAMETERS_MAX];
-
 	struct apus_wire_step steps[2][STEPS_MAX];
 };
-
-/* ---- members ----------------------------------------------------------------------------------- */
-
-static int token_length(const struct apus_ctl_filter_token *t)
-{
-	return t->length < 40 ? (int)t->length : 40;
-}
-
-static int fail_at(struct compiler *c, const struct apus_ctl_filter_token *t, const char *what)
-{
-	return apus_ctl_filter_fail(c->error, t->position, t->length, "%s: '%.*s'", what,
-				    token_length(t), c->expression + t->position);
-}
-
-static int class_of(const struct apus_type *type)
-{
-	switch (type->kind) {
-	case APUS_KIND_BOOL: return CLASS_BOOL;
-	case APUS_KIND_CHAR: return CLASS_CHAR;
-	case APUS_KIND_FLOAT32:
-	case APUS_KIND_FLOAT64: return CLASS_FLOAT;
-	case APUS_KIND_ENUM: return CLASS_ENUM;
-	case APUS_KIND_BITMASK: return CLASS_BITMASK;
-	case APUS_KIND_STRING: return CLASS_STRING;
-	case APUS_KIND_ARRAY:
-	case APUS_KIND_SEQUENCE:
-	case APUS_KIND_STRUCT: return -1;
-	default: return CLASS_INTEGER;
-	}
-}
-
-static uint8_t load_of(const struct apus_type *type)
-{
-	size_t bytes = apus_wire_scalar_bytes(type);
-	uint8_t width = bytes == 8 ? 3 : bytes == 4 ? 2 : bytes == 2 ? 1 : 0;
-
-	switch (type->kind) {
-	case APUS_KIND_STRING: return APUS_DP_STRING;
-	case APUS_KIND_FLOAT32: return APUS_DP_F32;
-	case APUS_KIND_FLOAT64: return APUS_DP_F64;
-	case APUS_KIND_ENUM:
-	case APUS_KIND_INT8:
-	case APUS_KIND_INT16:
-	case APUS_KIND_INT32:
-	case APUS_KIND_INT64: return APUS_DP_S8 + width;
-	default: return APUS_DP_U8 + width;
-	}
-}
-
-static uint8_t value_bits_of(const struct apus_type *type)
-{
-	if (type->kind == APUS_KIND_BOOL)
-		return 1;
-	return type->kind == APUS_KIND_BITMASK && type->bit_bound < 64 ? type->bit_bound : 0;
-}
-
-static int fail_path(struct compiler *c, const struct apus_ctl_filter_token *t, int result,
-		     const struct apus_wire_path_error *e)
-{
-	uint32_t position = t->position + (uint32_t)e->position;
-	int length = e->length < 40 ? (int)e->length : 40;
-	const char *name = c->expression + position;
-
-	if (result == APUS_ENOENT)
-		return apus_ctl_filter_fail(
-			c->error, position, (uint32_t)e->length, "%.64s has no member '%.*s'",
-			e->type->name ? e->type->name : "the struct", length, name);
-	if (result == APUS_ENOTSUP)
-		return apus_ctl_filter_fail(c->error, position, (uint32_t)e->length,
-					    "'%.*s' is looked for in something that is no struct",
-					    length, name);
-	return apus_ctl_filter_fail(c->error, position, (uint32_t)e->length,
-				    "'%.*s' is no member path", length, name);
-}
-
-/* Resolves a NAME token; the same member always gets the same field. */
-static int use_member(struct compiler *c, const struct apus_ctl_filter_token *t,
-		      uint16_t *field_out)
-{
-	struct apus_wire_path_error e;
-	struct apus_wire_path path;
-	int result =
-		apus_wire_path_resolve(c->type, c->expression + t->position, t->length, &path, &e);
-	int class;
-
-	if (result < 0)
-		return fail_path(c, t, result, &e);
-	class = class_of(path.leaf);
-	if (class < 0)
-		return fail_at(c, t, "a struct, array or sequence cannot be compared");
-	for (uint32_t i = 0; i < c->field_count; i++) {
-		if (apus_wire_path_compare(&path, &c->members[i].path) == 0) {
-			*field_out = (uint16_t)i;
-			return 0;
-		}
-	}
-	if (c->field_count == APUS_DP_FIELDS_MAX)
-		return fail_at(c, t, "more different members than one filter may use");
-	c->members[c->field_count] = (struct member){path, (uint8_t) class};
-	c->fields[c->field_count] =
-		(struct apus_dp_field){load_of(path.leaf), value_bits_of(path.leaf)};
-	*field_out = (uint16_t)c->field_count++;
-	return 0;
-}
-
-/* ---- constants --------------------------------------------------------------------------------- */
-
-/* A constant as it stands: a literal of the expression, or a parameter's text as one token. */
-struct constant {
-	const struct apus_ctl_filter_token *where; /* in the expression, for errors */
-	const char *text;                          /* what `token` refers to */
-	struct apus_ctl_filter_token token;
-	bool parameter;
-	bool bare; /* a parameter that is one token: any text */
-};
-
-static int fail_constant(struct compiler *c, const struct constant *k, const char *what)
-{
-	const struct apus_ctl_filter_token *t = k->where;
-
-	if (!k->parameter)
-		return apus_ctl_filter_fail(c->error, t->position, t->length, "'%.*s' is no %s",
-					    token_length(t), c->expression + t->position, what);
-	return apus_ctl_filter_fail(c->error, t->position, t->length,
-				    "parameter %u, '%.40s', is no %s", (unsigned int)t->value,
-				    k->text, what);
-}
-
-static bool is_quote(char ch)
-{
-	return ch == '\'' || ch == '`';
-}
-
-/* Finds what a token stands for. A parameter that starts with a quote must be one quoted text. */
-static int open_constant(struct compiler *c, const struct apus_ctl_filter_token *t,
-			 struct constant *k)
-{
-	struct apus_ctl_filter_token end = {.kind = APUS_CTL_TOKEN_END};
-	struct apus_filter_error ignored;
-	struct apus_ctl_filter_lexer lexer = {0};
-	bool one;
-
-	*k = (struct constant){.where = t, .text = c->expression, .token = *t};
-	if (t->kind != APUS_CTL_TOKEN_PARAMETER)
-		return 0;
-	if (t->value >= c->parameter_count)
-		return apus_ctl_filter_fail(
-			c->error, t->position, t->length, "parameter %u is missing: %u given",
-			(unsigned int)t->value, (unsigned int)c->parameter_count);
-	k->text = c->parameters[t->value];
-	k->parameter = true;
-	lexer.text = k->text;
-	lexer.bytes = (uint32_t)strlen(k->text);
-	one = apus_ctl_filter_lex(&lexer, &k->token, &ignored) == 0 &&
-	      apus_ctl_filter_lex(&lexer, &end, &ignored) == 0 && end.kind == APUS_CTL_TOKEN_END;
-	if (is_quote(k->text[0]) && !(one && k->token.length == lexer.bytes))
-		return fail_constant(c, k, "well-formed quoted text");
-	k->bare = !is_quote(k->text[0]);
-	if (!one)
-		k->token.kind = APUS_CTL_TOKEN_END; /* useful as bare text only */
-	return 0;
-}
-
-/* The characters of a quoted constant, or of a bare parameter, appended to the pool; doubled quotes
- * become one. The pool holds every constant of the expression and every parameter once. */
-static struct text pool_text(struct compiler *c, const struct constant *k)
-{
-	const char *from = k->bare ? k->text : k->text + k->token.position + 1;
-	uint32_t bytes = k->bare ? (uint32_t)strlen(k->text) : k->token.length - 2;
-	struct text text = {.at = c->pool_bytes};
-
-	if (k->parameter && c->parameter_pooled[k->where->value])
-		return c->parameter_texts[k->where->value];
-	for (uint32_t i = 0; i < bytes; i++) {
-		c->pool[c->pool_bytes++] = from[i];
-		if (!k->bare && from[i] == '\'')
-			i++;
-	}
-	text.length = c->pool_bytes - text.at;
-	if (k->parameter) {
-		c->parameter_texts[k->where->value] = text;
-		c->parameter_pooled[k->where->value] = true;
-	}
-	return text;
-}
-
-static bool is_number(const struct constant *k)
-{
-	return k->token.kind == APUS_CTL_TOKEN_INTEGER || k->token.kind == APUS_CTL_TOKEN_FLOAT;
-}
-
-static bool is_text(const struct constant *k)
-{
-	return k->bare || k->token.kind == APUS_CTL_TOKEN_QUOTED;
-}
-
-static int bind_number(struct compiler *c, const struct constant *k,
-		       struct apus_ctl_filter_number *out)
-{
-	const char *reason = "";
-	int result = apus_ctl_filter_number(k->text, &k->token, out, &reason);
-
-	return result < 0 ? apus_ctl_filter_fail(c->error, k->where->position, k->where->length,
-						 "%s", reason)
-			  : 0;
-}
-
-static int bind_label(struct compiler *c, const struct constant *k, const struct apus_type *type,
-		      struct apus_ctl_filter_number *out)
-{
-	const char *from = k->bare ? k->text : k->text + k->token.position + 1;
-	size_t bytes = k->bare ? strlen(k->text) : k->token.length - 2;
-
-	for (uint32_t i = 0; i < type->label_count; i++) {
-		const char *name = type->labels[i].name;
-
-		if (strncmp(name, from, bytes) == 0 && name[bytes] == '\0') {
-			*out = apus_ctl_filter_whole(type->labels[i].value);
-			return 0;
-		}
-	}
-	return fail_constant(c, k, "label of this enumeration");
-}
-
-static int bind_char(struct compiler *c, const struct constant *k,
-		     struct apus_ctl_filter_number *out)
-{
-	struct text text;
-
-	if (!is_text(k))
-		return fail_constant(c, k, "char");
-	text = pool_text(c, k);
-	if (text.length != 1)
-		return fail_constant(c, k, "single char");
-	*out = apus_ctl_filter_whole((uint8_t)c->pool[text.at]);
-	return 0;
-}
-
-static int bind_bool(struct compiler *c, const struct constant *k,
-		     struct apus_ctl_filter_number *out)
-{
-	if (k->token.kind != APUS_CTL_TOKEN_TRUE && k->token.kind != APUS_CTL_TOKEN_FALSE)
-		return fail_constant(c, k, "boolean (TRUE or FALSE)");
-	*out = apus_ctl_filter_whole(k->token.kind == APUS_CTL_TOKEN_TRUE);
-	return 0;
-}
-
-/* The number a constant stands for beside a member that is no string. */
-static int bind(struct compiler *c, const struct constant *k, uint16_t field,
-		struct apus_ctl_filter_number *out)
-{
-	switch (c->members[field].class) {
-	case CLASS_BOOL: return bind_bool(c, k, out);
-	case CLASS_CHAR: return bind_char(c, k, out);
-	case CLASS_ENUM:
-		if (k->token.kind == APUS_CTL_TOKEN_INTEGER)
-			return bind_number(c, k, out);
-		if (!is_text(k))
-			return fail_constant(c, k, "label or integer");
-		return bind_label(c, k, c->members[field].path.leaf, out);
-	case CLASS_FLOAT:
-		return is_number(k) ? bind_number(c, k, out) : fail_constant(c, k, "number");
-	case CLASS_INTEGER:
-		return is_number(k) ? bind_number(c, k, out) : fail_constant(c, k, "number");
-	default:
-		if (k->token.kind != APUS_CTL_TOKEN_INTEGER)
-			return fail_constant(c, k, "integer");
-		return bind_number(c, k, out);
-	}
-}
 
 /* ---- leaves ------------------------------------------------------------------------------------ */
 
@@ -349,7 +40,7 @@ static struct apus_dp_test *add_test(struct compiler *c, uint8_t op, uint16_t fi
 static struct apus_ctl_filter_range range_of(const struct compiler *c, uint16_t field, uint8_t op,
 					     const struct apus_ctl_filter_number *n)
 {
-	uint8_t load = c->fields[field].load;
+	uint8_t load = c->operands.fields[field].load;
 	unsigned int bits;
 
 	if (load >= APUS_DP_F32)
@@ -385,57 +76,58 @@ static uint8_t accept_of(uint8_t op)
 	return accept[op];
 }
 
-static int compare_constant(struct compiler *c, uint16_t field, uint8_t op,
-			    const struct apus_ctl_filter_token *token)
+static int compare_text(struct compiler *c, uint16_t field, uint8_t op,
+			const struct apus_ctl_filter_token *constant)
 {
-	struct apus_ctl_filter_number n;
+	struct apus_ctl_filter_text text;
 	struct apus_dp_test *t;
-	struct constant k;
-	struct text text;
-	int result = open_constant(c, token, &k);
+	int result = apus_ctl_filter_bind_text(&c->operands, constant, &text);
 
 	if (result < 0)
 		return result;
-	if (c->members[field].class == CLASS_STRING) {
-		if (!is_text(&k))
-			return fail_constant(c, &k, "string");
-		text = pool_text(c, &k);
-		t = add_test(c, APUS_DP_TEXT, field);
-		t->accept = accept_of(op);
-		t->low = text.at;
-		t->span = text.length;
-		return 0;
-	}
-	result = bind(c, &k, field, &n);
+	t = add_test(c, APUS_DP_TEXT, field);
+	t->accept = accept_of(op);
+	t->low = text.at;
+	t->span = text.length;
+	return 0;
+}
+
+static int compare_number(struct compiler *c, uint16_t field, uint8_t op,
+			  const struct apus_ctl_filter_token *constant)
+{
+	struct apus_ctl_filter_number n;
+	int result = apus_ctl_filter_bind_number(&c->operands, constant, field, &n);
+
+	if (op == APUS_CTL_OP_NE)
+		op = APUS_CTL_OP_EQ; /* negated by its targets */
 	if (result == 0)
-		add_range(c, field,
-			  range_of(c, field, op == APUS_CTL_OP_NE ? APUS_CTL_OP_EQ : op, &n));
+		add_range(c, field, range_of(c, field, op, &n));
 	return result;
 }
 
 /* Which classes of members may be compared with each other. */
 static bool comparable(uint8_t a, uint8_t b)
 {
-	if (a == CLASS_INTEGER || b == CLASS_INTEGER) {
-		uint8_t other = a == CLASS_INTEGER ? b : a;
+	if (a == APUS_CTL_CLASS_INTEGER || b == APUS_CTL_CLASS_INTEGER) {
+		uint8_t other = a == APUS_CTL_CLASS_INTEGER ? b : a;
 
-		return other == CLASS_INTEGER || other == CLASS_FLOAT || other == CLASS_ENUM ||
-		       other == CLASS_BITMASK;
+		return other == APUS_CTL_CLASS_INTEGER || other == APUS_CTL_CLASS_FLOAT ||
+		       other == APUS_CTL_CLASS_ENUM || other == APUS_CTL_CLASS_BITMASK;
 	}
-	return a == b && a != CLASS_BITMASK;
+	return a == b && a != APUS_CTL_CLASS_BITMASK;
 }
 
 static int compare_members(struct compiler *c, uint16_t a, uint8_t op, uint16_t b,
 			   const struct apus_ctl_filter_token *where)
 {
-	uint8_t a_class = c->members[a].class, b_class = c->members[b].class;
+	uint8_t a_class = c->operands.members[a].class, b_class = c->operands.members[b].class;
 	struct apus_dp_test *t;
 
 	if (!comparable(a_class, b_class))
-		return apus_ctl_filter_fail(c->error, where->position, where->length,
+		return apus_ctl_filter_fail(c->operands.error, where->position, where->length,
 					    "%s cannot be compared with %s", class_names[a_class],
 					    class_names[b_class]);
-	t = add_test(c, a_class == CLASS_STRING ? APUS_DP_STRINGS : APUS_DP_NUMBERS, a);
+	t = add_test(c, a_class == APUS_CTL_CLASS_STRING ? APUS_DP_STRINGS : APUS_DP_NUMBERS, a);
 	t->accept = accept_of(op);
 	t->field_b = b;
 	return 0;
@@ -448,11 +140,15 @@ static int compare(struct compiler *c, uint16_t field, uint8_t op,
 	uint16_t other;
 	int result;
 
-	if (c->members[field].class == CLASS_BOOL && op != APUS_CTL_OP_EQ && op != APUS_CTL_OP_NE)
-		return fail_at(c, operand, "a boolean has no order: only = and <> compare it");
+	if (c->operands.members[field].class == APUS_CTL_CLASS_BOOL && op != APUS_CTL_OP_EQ &&
+	    op != APUS_CTL_OP_NE)
+		return apus_ctl_filter_fail_at(&c->operands, operand,
+					       "a boolean has no order: only = and <> compare it");
 	if (operand->kind != APUS_CTL_TOKEN_NAME)
-		return compare_constant(c, field, op, operand);
-	result = use_member(c, operand, &other);
+		return c->operands.members[field].class == APUS_CTL_CLASS_STRING
+			       ? compare_text(c, field, op, operand)
+			       : compare_number(c, field, op, operand);
+	result = apus_ctl_filter_use_member(&c->operands, operand, &other);
 	return result < 0 ? result : compare_members(c, field, op, other, operand);
 }
 
@@ -486,12 +182,13 @@ static int compile_range(struct compiler *c, const struct apus_ctl_filter_leaf *
 	int result;
 
 	if (leaf->a.kind != APUS_CTL_TOKEN_NAME)
-		return fail_at(c, &leaf->a, "BETWEEN needs a member before it");
-	result = use_member(c, &leaf->a, &field);
+		return apus_ctl_filter_fail_at(&c->operands, &leaf->a,
+					       "BETWEEN needs a member before it");
+	result = apus_ctl_filter_use_member(&c->operands, &leaf->a, &field);
 	if (result < 0)
 		return result;
-	if (c->members[field].class == CLASS_BOOL)
-		return fail_at(c, &leaf->a, "a boolean has no range");
+	if (c->operands.members[field].class == APUS_CTL_CLASS_BOOL)
+		return apus_ctl_filter_fail_at(&c->operands, &leaf->a, "a boolean has no range");
 	result = compare(c, field, APUS_CTL_OP_GE, &leaf->b);
 	if (result == 0)
 		result = compare(c, field, APUS_CTL_OP_LE, &leaf->c);
@@ -510,7 +207,7 @@ static int compile_leaf(struct compiler *c, const struct apus_ctl_filter_leaf *l
 	if (op == APUS_CTL_OP_BETWEEN)
 		return compile_range(c, leaf);
 	if (a->kind != APUS_CTL_TOKEN_NAME && b->kind != APUS_CTL_TOKEN_NAME)
-		return apus_ctl_filter_fail(c->error, a->position,
+		return apus_ctl_filter_fail(c->operands.error, a->position,
 					    b->position + b->length - a->position,
 					    "a comparison needs a member on one side");
 	if (a->kind != APUS_CTL_TOKEN_NAME) {
@@ -518,7 +215,7 @@ static int compile_leaf(struct compiler *c, const struct apus_ctl_filter_leaf *l
 		b = &leaf->a;
 		op = mirrored(op);
 	}
-	result = use_member(c, a, &field);
+	result = apus_ctl_filter_use_member(&c->operands, a, &field);
 	return result < 0 ? result : compare(c, field, op, b);
 }
 
@@ -576,23 +273,25 @@ static int build_walks(struct compiler *c, struct apus_dp_program *program)
 	struct apus_wire_path paths[APUS_DP_FIELDS_MAX];
 	uint16_t slots[APUS_DP_FIELDS_MAX];
 
-	for (uint32_t i = 0; i < c->field_count; i++) {
+	for (uint32_t i = 0; i < c->operands.field_count; i++) {
 		uint32_t at = i;
 
-		for (; at > 0 && apus_wire_path_compare(&paths[at - 1], &c->members[i].path) > 0;
+		for (; at > 0 &&
+		       apus_wire_path_compare(&paths[at - 1], &c->operands.members[i].path) > 0;
 		     at--) {
 			paths[at] = paths[at - 1];
 			slots[at] = slots[at - 1];
 		}
-		paths[at] = c->members[i].path;
+		paths[at] = c->operands.members[i].path;
 		slots[at] = (uint16_t)i;
 	}
 	for (int x = 0; x < 2; x++) {
-		int steps = apus_wire_walk_build(c->type, x == 1, paths, slots, c->field_count,
-						 c->steps[x], STEPS_MAX);
+		int steps = apus_wire_walk_build(c->operands.type, x == 1, paths, slots,
+						 c->operands.field_count, c->steps[x], STEPS_MAX);
 
 		if (steps == APUS_ELIMIT)
-			return apus_ctl_filter_fail(c->error, 0, (uint32_t)strlen(c->expression),
+			return apus_ctl_filter_fail(c->operands.error, 0,
+						    (uint32_t)strlen(c->operands.expression),
 						    "too many members lie before those compared");
 		if (steps < 0)
 			return steps;
@@ -619,13 +318,13 @@ static int compile_leaves(struct compiler *c)
 static int assemble(struct compiler *c, struct apus_dp_predicate **predicate_out)
 {
 	struct apus_dp_program program = {
-		.delimited = c->type->extensibility == APUS_APPENDABLE,
-		.fields = c->fields,
-		.field_count = c->field_count,
+		.delimited = c->operands.type->extensibility == APUS_APPENDABLE,
+		.fields = c->operands.fields,
+		.field_count = c->operands.field_count,
 		.tests = c->tests,
 		.test_count = c->test_count,
-		.text = c->pool,
-		.text_bytes = c->pool_bytes,
+		.text = c->operands.pool,
+		.text_bytes = c->operands.pool_bytes,
 	};
 	int result = build_walks(c, &program);
 	size_t bytes;
@@ -698,14 +397,15 @@ static struct compiler *make_compiler(uint32_t leaves, size_t pool_bytes, struct
 	c->tree.leaf_capacity = leaves;
 	c->first_test = (uint16_t *)(block + first_at);
 	*aims_out = (struct aim *)(block + aims_at);
-	c->pool = block + pool_at;
+	c->operands.pool = block + pool_at;
 	return c;
 }
 
 static int compile(struct compiler *c, uint32_t bytes, uint32_t depth, struct aim *aims,
 		   struct apus_dp_predicate **predicate_out)
 {
-	int result = apus_ctl_filter_parse(c->expression, bytes, depth, &c->tree, c->error);
+	int result = apus_ctl_filter_parse(c->operands.expression, bytes, depth, &c->tree,
+					   c->operands.error);
 
 	if (result == 0)
 		result = compile_leaves(c);
@@ -744,11 +444,11 @@ int apus_ctl_filter_compile(const struct apus_type *type, const char *expression
 	c = make_compiler(limits->predicate_count, pool_bytes, &aims);
 	if (!c)
 		return APUS_ENOMEM;
-	c->type = type;
-	c->expression = expression;
-	c->parameters = parameters;
-	c->parameter_count = parameter_count;
-	c->error = error;
+	c->operands.type = type;
+	c->operands.expression = expression;
+	c->operands.parameters = parameters;
+	c->operands.parameter_count = parameter_count;
+	c->operands.error = error;
 	result = compile(c, (uint32_t)bytes, limits->depth, aims, predicate_out);
 	free(c);
 	return result;

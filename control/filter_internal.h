@@ -9,6 +9,7 @@
 #define APUS_CONTROL_FILTER_INTERNAL_H
 
 #include "control/filter.h"
+#include "dataplane/predicate_program.h"
 
 enum apus_ctl_filter_token_kind {
 	APUS_CTL_TOKEN_END,
@@ -130,5 +131,65 @@ apus_ctl_filter_range_integer(uint8_t op, const struct apus_ctl_filter_number *n
 /** The same for float fields; NaN is never within. */
 struct apus_ctl_filter_range
 apus_ctl_filter_range_float(uint8_t op, const struct apus_ctl_filter_number *number);
+
+/** What a member or value is, for the table of allowed comparisons. */
+enum apus_ctl_filter_class {
+	APUS_CTL_CLASS_BOOL,
+	APUS_CTL_CLASS_INTEGER,
+	APUS_CTL_CLASS_FLOAT,
+	APUS_CTL_CLASS_CHAR,
+	APUS_CTL_CLASS_ENUM,
+	APUS_CTL_CLASS_BITMASK,
+	APUS_CTL_CLASS_STRING,
+};
+
+/** A member the expression uses. Its index is the index of its field in the program. */
+struct apus_ctl_filter_member {
+	struct apus_wire_path path;
+	uint8_t class;
+};
+
+/** A string constant in the pool. */
+struct apus_ctl_filter_text {
+	uint32_t at, length;
+};
+
+/** What operands resolve to, and what they resolve from. */
+struct apus_ctl_filter_operands {
+	const struct apus_type *type;
+	const char *expression;
+	const char *const *parameters;
+	uint32_t parameter_count;
+	struct apus_filter_error *error;
+
+	struct apus_ctl_filter_member members[APUS_DP_FIELDS_MAX];
+	struct apus_dp_field fields[APUS_DP_FIELDS_MAX];
+	uint32_t field_count;
+
+	/* String constants; the pool has room for the expression and all parameters, and a parameter
+	 * stands there once however often it is used. */
+	char *pool;
+	uint32_t pool_bytes;
+	struct apus_ctl_filter_text parameter_texts[APUS_CTL_FILTER_PARAMETERS_MAX];
+	bool parameter_pooled[APUS_CTL_FILTER_PARAMETERS_MAX];
+};
+
+/** Resolves a NAME token to a field, the same member always to the same one. 0 or APUS_EFILTER. */
+int apus_ctl_filter_use_member(struct apus_ctl_filter_operands *o,
+			       const struct apus_ctl_filter_token *t, uint16_t *field_out);
+
+/** The number a literal or parameter stands for beside a field that is no string. 0 or APUS_EFILTER. */
+int apus_ctl_filter_bind_number(struct apus_ctl_filter_operands *o,
+				const struct apus_ctl_filter_token *t, uint16_t field,
+				struct apus_ctl_filter_number *number_out);
+
+/** The text a literal or parameter stands for beside a string field. 0 or APUS_EFILTER. */
+int apus_ctl_filter_bind_text(struct apus_ctl_filter_operands *o,
+			      const struct apus_ctl_filter_token *t,
+			      struct apus_ctl_filter_text *text_out);
+
+/** Fails at a token of the expression: `what: 'token'`. Returns APUS_EFILTER. */
+int apus_ctl_filter_fail_at(struct apus_ctl_filter_operands *o,
+			    const struct apus_ctl_filter_token *t, const char *what);
 
 #endif

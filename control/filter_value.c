@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dataplane/predicate_program.h"
-
 #define DOUBLE_INFINITY (UINT64_C(0x7ff) << 52)
 #define SIGN_BIT        (UINT64_C(1) << 63)
 
