@@ -202,6 +202,7 @@ static const struct named writer_counters[] = {
 	COUNTER(apus_dp_writer_counters, data_sent, "writer.data"),
 	COUNTER(apus_dp_writer_counters, repairs, "writer.repairs"),
 	COUNTER(apus_dp_writer_counters, gaps, "writer.gaps"),
+	COUNTER(apus_dp_writer_counters, filtered, "writer.filtered"),
 	COUNTER(apus_dp_writer_counters, heartbeats, "writer.heartbeats"),
 	COUNTER(apus_dp_writer_counters, acknacks, "writer.acknacks"),
 	COUNTER(apus_dp_writer_counters, acknacks_stale, "writer.acknacks_stale"),

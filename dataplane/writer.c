@@ -27,7 +27,11 @@
 #define HEARTBEAT_BYTES 32
 #define GAP_BYTES 68
 
+/* Samples filtered out are declared irrelevant within this time, merged, or with the next passing one. */
+#define GAP_FLUSH_NS APUS_NS_PER_MS
+
 static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now);
+static void gap_timer_fn(struct apus_dp_timer *timer, struct apus_mono now);
 
 int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_writer_config *config,
 			  struct apus_dp_writer **writer_out)
@@ -44,6 +48,7 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	w->config = *config;
 	w->eid = apus_guid_eid(&config->guid);
 	w->hb_timer.fn = hb_timer_fn;
+	w->gap_timer.fn = gap_timer_fn;
 	w->states = calloc(config->match_max, sizeof(*w->states));
 	w->order = calloc(config->match_max, sizeof(*w->order));
 	w->order_new = calloc(config->match_max, sizeof(*w->order_new));
@@ -124,19 +129,131 @@ static bool wants_answer(const struct apus_dp_writer *w, const struct apus_dp_de
 		w->last % 4 == 0);
 }
 
-static void send_to_destinations(struct apus_dp_writer *w, uint32_t slot)
-{
-	for (uint32_t i = 0; i < w->destination_count; i++) {
-		const struct apus_dp_destination *d = &w->destinations[i];
-		const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
+/* A run of irrelevant numbers on its way into one GAP. */
+struct gap_run {
+	apus_seq start, end; /* start … end - 1; start 0 = none */
+};
 
-		put_sample(w, slot, &d->addr, dest, d->eid, d->hash_only_dispose);
-		if (d->reliable)
-			put_heartbeat(w,
-				      apus_dp_out_at(&w->worker->out, &d->addr, dest,
-						     HEARTBEAT_BYTES),
-				      d->eid, !wants_answer(w, d));
+static void put_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+		    struct gap_run *run)
+{
+	struct apus_wire_gap gap = {
+		.reader = s->eid, .writer = w->eid, .start = run->start, .set = {.base = run->end}};
+
+	if (run->start == 0)
+		return;
+	if (apus_wire_gap(apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix, GAP_BYTES), &gap) == 0)
+		apus_counter_add(&w->counters.gaps, 1);
+	run->start = 0;
+}
+
+void apus_dp_writer_flush_gap(struct apus_dp_writer *writer, struct apus_dp_writer_state *state)
+{
+	struct gap_run run = {state->gap_start, state->gap_end};
+
+	put_gap(writer, state, &run);
+	state->gap_start = 0;
+}
+
+/* Evaluates the filters of the readers, each different one once, and keeps the verdicts with the sample.
+ * A lifecycle change passes; so does what cannot be evaluated: the reader applies its filter anyway. */
+static void judge(struct apus_dp_writer *w, uint32_t slot)
+{
+	struct apus_dp_entry *e = &w->cache.entries[slot];
+	const struct apus_dp_predicate *last = NULL;
+	enum apus_dp_verdict verdict = APUS_DP_PASS;
+
+	if (e->kind != APUS_ALIVE)
+		return;
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		uint32_t idx = w->order[i];
+		const struct apus_dp_predicate *p = w->states[idx].predicate;
+
+		if (!p)
+			continue;
+		if (p != last)
+			verdict = apus_dp_predicate_eval(p, apus_dp_cache_payload(&w->cache, slot),
+							 e->payload_bytes);
+		last = p;
+		if (verdict == APUS_DP_REJECT)
+			e->rejected[idx / 64] |= UINT64_C(1) << idx % 64;
 	}
+}
+
+static bool is_rejected(const struct apus_dp_writer *w, uint32_t slot, uint32_t state_idx)
+{
+	return state_idx < APUS_DP_VERDICTS &&
+	       (w->cache.entries[slot].rejected[state_idx / 64] >> state_idx % 64 & 1);
+}
+
+/* True if some reader behind a destination wants the sample; then it goes once, for all of them. */
+static bool wanted(const struct apus_dp_writer *w, uint32_t slot, uint32_t destination)
+{
+	if (!w->destinations[destination].filtered)
+		return true;
+	for (uint32_t i = 0; i < w->match_count; i++)
+		if (w->states[w->order[i]].destination == destination &&
+		    !w->states[w->order[i]].local && !is_rejected(w, slot, w->order[i]))
+			return true;
+	return false;
+}
+
+/* Notes, or says, that numbers are irrelevant for the readers behind a destination. */
+static void leave_out(struct apus_dp_writer *w, apus_seq seq, uint32_t destination)
+{
+	apus_counter_add(&w->counters.filtered, 1);
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		if (s->destination != destination || s->local || !s->reliable)
+			continue;
+		if (s->gap_start == 0)
+			s->gap_start = seq;
+		s->gap_end = seq + 1;
+	}
+}
+
+static void flush_gaps(struct apus_dp_writer *w, uint32_t destination)
+{
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		if (s->destination == destination && s->gap_start)
+			apus_dp_writer_flush_gap(w, s);
+	}
+}
+
+static void send_to(struct apus_dp_writer *w, uint32_t slot, uint32_t i)
+{
+	const struct apus_dp_destination *d = &w->destinations[i];
+	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
+
+	if (d->filtered)
+		flush_gaps(w, i);
+	put_sample(w, slot, &d->addr, dest, d->eid, d->hash_only_dispose);
+	if (d->reliable)
+		put_heartbeat(w,
+			      apus_dp_out_at(&w->worker->out, &d->addr, dest, HEARTBEAT_BYTES),
+			      d->eid, !wants_answer(w, d));
+}
+
+static void send_to_destinations(struct apus_dp_writer *w, uint32_t slot, struct apus_mono now)
+{
+	bool left_out = false;
+
+	if (w->filtered_count)
+		judge(w, slot);
+	for (uint32_t i = 0; i < w->destination_count; i++) {
+		if (wanted(w, slot, i)) {
+			send_to(w, slot, i);
+			continue;
+		}
+		leave_out(w, w->cache.entries[slot].seq, i);
+		left_out = true;
+	}
+	if (left_out && !apus_dp_timer_armed(&w->gap_timer))
+		apus_dp_wheel_arm(&w->worker->wheel, &w->gap_timer,
+				  apus_mono_add(now, GAP_FLUSH_NS));
 }
 
 /* --- same worker ------------------------------------------------------------------------------- */
@@ -282,7 +399,7 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 		apus_counter_add(&writer->counters.displaced, displaced);
 	if (writer->local_count)
 		apus_dp_writer_retry_local(writer, now);
-	send_to_destinations(writer, slot);
+	send_to_destinations(writer, slot, now);
 	acknowledged(writer); /* best-effort and unmatched writers forget at once */
 	if (writer->min_acked < writer->last)
 		apus_dp_writer_lagging(writer, now);
@@ -313,31 +430,13 @@ static struct apus_dp_writer_state *find_state(struct apus_dp_writer *w, const s
 	return NULL;
 }
 
-/* A run of irrelevant numbers on its way into one GAP. */
-struct gap_run {
-	apus_seq start, end; /* start … end - 1; start 0 = none */
-};
-
-static void put_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
-		    struct gap_run *run)
-{
-	struct apus_wire_gap gap = {
-		.reader = s->eid, .writer = w->eid, .start = run->start, .set = {.base = run->end}};
-
-	if (run->start == 0)
-		return;
-	if (apus_wire_gap(apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix, GAP_BYTES), &gap) == 0)
-		apus_counter_add(&w->counters.gaps, 1);
-	run->start = 0;
-}
-
 /* Answers a request for one number: the sample, or a place in the run of irrelevant ones. */
 static void repair_one(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apus_seq seq,
 		       struct gap_run *run)
 {
 	uint32_t slot = seq >= s->relevant ? apus_dp_cache_find(&w->cache, seq) : NONE;
 
-	if (slot == NONE) {
+	if (slot == NONE || is_rejected(w, slot, (uint32_t)(s - w->states))) {
 		if (run->start && run->end == seq) {
 			run->end = seq + 1;
 			return;
@@ -460,4 +559,21 @@ static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 				  ? w->hb_period_ns * 2
 				  : w->worker->config.heartbeat_ns;
 	apus_dp_wheel_arm(&w->worker->wheel, &w->hb_timer, apus_mono_add(now, w->hb_period_ns));
+}
+
+/* Runs of filtered-out samples that no passing one has carried along: GAP and where things stand. */
+static void gap_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
+{
+	struct apus_dp_writer *w =
+		(struct apus_dp_writer *)((char *)timer - offsetof(struct apus_dp_writer, gap_timer));
+
+	(void)now;
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		if (!s->gap_start)
+			continue;
+		apus_dp_writer_flush_gap(w, s);
+		apus_dp_writer_heartbeat(w, s);
+	}
 }

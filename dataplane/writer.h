@@ -36,6 +36,7 @@ struct apus_dp_writer_counters {
 	struct apus_counter data_sent;      /* DATA submessages, repairs included */
 	struct apus_counter repairs;        /* DATA sent again on request */
 	struct apus_counter gaps;           /* GAP submessages */
+	struct apus_counter filtered;       /* samples not sent to a destination: all its readers reject */
 	struct apus_counter heartbeats;
 	struct apus_counter acknacks;       /* accepted ACKNACKs */
 	struct apus_counter acknacks_stale; /* counts that ran backwards or repeated */
@@ -58,8 +59,11 @@ struct apus_dp_writer_state {
 	struct apus_mono heard;       /* last accepted ACKNACK; 0 = never */
 	uint32_t ack_count;
 	bool reliable;
+	uint32_t destination; /* index of the destination that serves it */
 	bool hash_only_dispose;
 	bool mark;
+	const struct apus_dp_predicate *predicate; /* of the adopted snapshot; NULL: send everything */
+	apus_seq gap_start, gap_end; /* filtered out and not yet said; start 0 = none */
 };
 
 /** Readers behind one address, served by one datagram. */
@@ -70,6 +74,7 @@ struct apus_dp_destination {
 	bool one_participant;  /* `prefix` is valid */
 	bool reliable;         /* some reader acknowledges */
 	bool hash_only_dispose;
+	bool filtered;         /* every reader has a predicate: a sample may stay here */
 	uint32_t first_state;  /* some reader of it, for the heartbeat decision */
 };
 
@@ -85,6 +90,8 @@ struct apus_dp_writer {
 	uint32_t hb_count;
 	int64_t hb_period_ns; /* present back-off */
 	struct apus_dp_timer hb_timer;
+	struct apus_dp_timer gap_timer; /* flush of gap_start … gap_end of the states */
+	uint32_t filtered_count;        /* states with a predicate */
 	struct apus_dp_writer_state *states; /* match_max */
 	uint32_t *order;                     /* states in snapshot order (by GUID) */
 	uint32_t *order_new;                 /* scratch of adoption */
@@ -135,6 +142,8 @@ void apus_dp_writer_forget_local(struct apus_dp_writer *writer, const struct apu
 void apus_dp_writer_settle(struct apus_dp_writer *writer);
 /** Sends one matched reader a HEARTBEAT that asks for an answer. */
 void apus_dp_writer_heartbeat(struct apus_dp_writer *writer, struct apus_dp_writer_state *state);
+/** Sends what was filtered out and not yet said to one reader. */
+void apus_dp_writer_flush_gap(struct apus_dp_writer *writer, struct apus_dp_writer_state *state);
 /** Starts the heartbeat timer because some reader lags. */
 void apus_dp_writer_lagging(struct apus_dp_writer *writer, struct apus_mono now);
 

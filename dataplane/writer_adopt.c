@@ -20,6 +20,17 @@ static struct apus_dp_writer_state *free_state(struct apus_dp_writer *w)
 	return NULL;
 }
 
+/* Verdicts of the state's former reader say nothing about the new one; samples from before a match are not
+ * filtered. */
+static void forget_verdicts(struct apus_dp_writer *w, uint32_t idx)
+{
+	if (idx >= APUS_DP_VERDICTS)
+		return;
+	for (uint32_t slot = w->cache.head; slot != APUS_SHM_NO_SLOT;
+	     slot = w->cache.entries[slot].next)
+		w->cache.entries[slot].rejected[idx / 64] &= ~(UINT64_C(1) << idx % 64);
+}
+
 static void begin_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 			const struct apus_dp_reader_match *m)
 {
@@ -31,6 +42,7 @@ static void begin_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s
 	s->prefix = apus_guid_prefix(&m->guid);
 	s->eid = apus_guid_eid(&m->guid);
 	s->reliable = m->reliable && w->config.reliable;
+	forget_verdicts(w, (uint32_t)(s - w->states));
 	s->relevant = history ? 1 : w->last + 1;
 	s->acked = history ? 0 : w->last;
 }
@@ -41,6 +53,8 @@ static void refresh_state(struct apus_dp_writer *w, struct apus_dp_writer_state 
 {
 	s->addr = m->unicast;
 	s->hash_only_dispose = m->hash_only_dispose;
+	/* A reader beyond the verdicts kept with a sample is sent everything. */
+	s->predicate = s - w->states < APUS_DP_VERDICTS ? m->predicate : NULL;
 	s->local = m->local ? apus_dp_worker_reader(w->worker, s->eid) : NULL;
 }
 
@@ -83,7 +97,7 @@ static uint32_t merge(struct apus_dp_writer *w, const struct apus_dp_writer_snap
 
 static void add_destination(struct apus_dp_writer *w, uint32_t idx)
 {
-	const struct apus_dp_writer_state *s = &w->states[idx];
+	struct apus_dp_writer_state *s = &w->states[idx];
 	struct apus_dp_destination *d;
 
 	for (uint32_t i = 0; i < w->destination_count; i++) {
@@ -91,11 +105,14 @@ static void add_destination(struct apus_dp_writer *w, uint32_t idx)
 		if (!apus_dp_addr_equal(&d->addr, &s->addr))
 			continue;
 		d->eid.value = 0;
+		s->destination = i;
+		d->filtered = d->filtered && s->predicate;
 		d->reliable |= s->reliable;
 		d->hash_only_dispose &= s->hash_only_dispose;
 		d->one_participant = d->one_participant && apus_prefix_equal(&d->prefix, &s->prefix);
 		return;
 	}
+	s->destination = w->destination_count;
 	d = &w->destinations[w->destination_count++];
 	*d = (struct apus_dp_destination){
 		.addr = s->addr,
@@ -103,6 +120,7 @@ static void add_destination(struct apus_dp_writer *w, uint32_t idx)
 		.eid = s->eid,
 		.one_participant = true,
 		.reliable = s->reliable,
+		.filtered = s->predicate != NULL,
 		.hash_only_dispose = s->hash_only_dispose,
 		.first_state = idx,
 	};
@@ -112,11 +130,18 @@ static void derive(struct apus_dp_writer *w)
 {
 	w->destination_count = 0;
 	w->local_count = 0;
+	w->filtered_count = 0;
 	for (uint32_t i = 0; i < w->match_count; i++) {
-		if (w->states[w->order[i]].local)
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		s->destination = UINT32_MAX;
+		if (s->local) {
 			w->local_count++;
-		else if (w->states[w->order[i]].addr.family)
+			s->predicate = NULL; /* the reader's own test is just as near */
+		} else if (s->addr.family) {
 			add_destination(w, w->order[i]);
+		}
+		w->filtered_count += s->predicate != NULL;
 	}
 }
 

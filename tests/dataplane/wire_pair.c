@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two workers joined by a wire in memory; see wire_pair.h. */
+#include "wire_pair.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t wire_random(uint64_t *state, uint32_t n)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return (uint32_t)((*state >> 11) % n);
+}
+
+/* --- the wire ------------------------------------------------------------------------------------ */
+
+static void put(struct wire *w, const struct apus_dp_tx *tx)
+{
+	struct wire_datagram *d = &w->ring[w->tail % WIRE_DATAGRAMS];
+
+	if (w->tail - w->head == WIRE_DATAGRAMS) {
+		w->overflow++;
+		return;
+	}
+	d->length = 0;
+	for (int i = 0; i < tx->iov_count; i++) {
+		if (d->length + tx->iov[i].iov_len > WIRE_BYTES)
+			abort();
+		memcpy(d->bytes + d->length, tx->iov[i].iov_base, tx->iov[i].iov_len);
+		d->length += (uint32_t)tx->iov[i].iov_len;
+	}
+	w->tail++;
+	if (w->tail - w->head >= 2 && wire_random(&w->random, 100) < w->reorder_percent) {
+		struct wire_datagram *e = &w->ring[(w->tail - 2) % WIRE_DATAGRAMS];
+		struct wire_datagram swap = *d;
+
+		*d = *e;
+		*e = swap;
+	}
+}
+
+static int queue_tx(struct apus_dp_queue *q, const struct apus_dp_tx *tx, int n)
+{
+	struct wire *w = ((struct wire_queue *)q)->out;
+
+	for (int i = 0; i < n; i++) {
+		w->sent++;
+		if (wire_random(&w->random, 100) < w->loss_percent) {
+			w->dropped++;
+			continue;
+		}
+		put(w, &tx[i]);
+		if (wire_random(&w->random, 100) < w->duplicate_percent)
+			put(w, &tx[i]);
+	}
+	return n;
+}
+
+static int queue_rx(struct apus_dp_queue *q, int max, struct apus_dp_rx *out)
+{
+	struct wire *w = ((struct wire_queue *)q)->in;
+	int n = 0;
+
+	for (; n < max && w->head + (uint32_t)n != w->tail; n++) {
+		struct wire_datagram *d = &w->ring[(w->head + (uint32_t)n) % WIRE_DATAGRAMS];
+
+		out[n] = (struct apus_dp_rx){.bytes = d->bytes, .length = d->length};
+	}
+	return n;
+}
+
+static void queue_release(struct apus_dp_queue *q, const struct apus_dp_rx *rx, int n)
+{
+	(void)rx;
+	((struct wire_queue *)q)->in->head += (uint32_t)n;
+}
+
+static int queue_fd(struct apus_dp_queue *q)
+{
+	(void)q;
+	return APUS_EIO;
+}
+
+static void queue_close(struct apus_dp_queue *q)
+{
+	(void)q;
+}
+
+static const struct apus_dp_queue_ops ops = {
+	.rx = queue_rx, .release = queue_release, .tx = queue_tx, .fd = queue_fd, .close = queue_close};
+
+/* --- sides --------------------------------------------------------------------------------------- */
+
+static void side_init(struct wire_pair *p, struct wire_side *s, uint8_t id, struct wire *in,
+		      struct wire *out)
+{
+	struct apus_dp_worker_config c = {
+		.queue = &s->queue.base,
+		.epoch = &p->epoch,
+		.endpoint_max = 8,
+		.match_max = 16,
+		.heartbeat_ns = 100 * APUS_NS_PER_MS,
+	};
+
+	s->queue.base.ops = &ops;
+	s->queue.base.kind = APUS_DP_QUEUE_OTHER;
+	s->queue.base.mtu_bytes = WIRE_BYTES;
+	s->queue.in = in;
+	s->queue.out = out;
+	memset(s->prefix.bytes, id, sizeof(s->prefix.bytes));
+	c.prefix = s->prefix;
+	if (apus_dp_worker_create(&c, &s->worker) != 0)
+		abort();
+}
+
+void wire_pair_init(struct wire_pair *p, uint64_t seed)
+{
+	memset(p, 0, sizeof(*p));
+	/* Relaxed: single-threaded test. */
+	atomic_store_explicit(&p->epoch.current, 1, memory_order_relaxed);
+	p->a_to_b.random = seed * 2 + 1;
+	p->b_to_a.random = seed * 7 + 3;
+	side_init(p, &p->a, 0xaa, &p->b_to_a, &p->a_to_b);
+	side_init(p, &p->b, 0xbb, &p->a_to_b, &p->b_to_a);
+	p->now = apus_mono_now();
+}
+
+void wire_pair_fini(struct wire_pair *p)
+{
+	apus_dp_worker_destroy(p->a.worker);
+	apus_dp_worker_destroy(p->b.worker);
+}
+
+void wire_set(struct wire_pair *p, uint32_t loss, uint32_t duplicate, uint32_t reorder)
+{
+	p->a_to_b.loss_percent = p->b_to_a.loss_percent = loss;
+	p->a_to_b.duplicate_percent = p->b_to_a.duplicate_percent = duplicate;
+	p->a_to_b.reorder_percent = p->b_to_a.reorder_percent = reorder;
+}
+
+static void poll_side(struct wire_side *s, struct apus_mono now)
+{
+	if (!apus_dp_worker_try_turn(s->worker))
+		abort();
+	apus_dp_worker_poll(s->worker, now);
+	apus_dp_worker_end_turn(s->worker);
+}
+
+void wire_run(struct wire_pair *p, int64_t ns)
+{
+	for (int64_t t = 0; t < ns; t += 100 * APUS_NS_PER_US) {
+		p->now.ns += 100 * APUS_NS_PER_US;
+		poll_side(&p->a, p->now);
+		poll_side(&p->b, p->now);
+	}
+}
+
+/* --- endpoints ----------------------------------------------------------------------------------- */
+
+static void make_writer(struct wire_pair *p, struct wire_endpoints *e, const struct wire_options *o)
+{
+	struct apus_dp_writer_config c = {
+		.guid = apus_guid_make(&p->a.prefix, (struct apus_eid){0x00000102}),
+		.reliable = o->reliable,
+		.transient_local = o->transient_local,
+		.match_max = 4,
+		.cache = {.max_samples = o->max_samples,
+			  .max_instances = 16,
+			  .max_samples_per_instance = o->max_samples,
+			  .depth = o->keep_all ? 0 : o->depth,
+			  .payload_bytes_max = 256,
+			  .key_bytes_max = e->plan.max_bytes},
+	};
+
+	if (apus_dp_writer_create(p->a.worker, &c, &e->writer) != 0)
+		abort();
+	apus_dp_worker_take_turn(p->a.worker);
+	apus_dp_worker_add_writer(p->a.worker, e->writer);
+	apus_dp_worker_end_turn(p->a.worker);
+}
+
+static void make_reader(struct wire_pair *p, struct wire_endpoints *e, const struct wire_options *o)
+{
+	uint32_t max = o->reader_max_samples ? o->reader_max_samples : o->max_samples;
+	struct apus_dp_reader_config c = {
+		.guid = apus_guid_make(&p->b.prefix, (struct apus_eid){0x00000207}),
+		.reliable = o->reliable,
+		.transient_local = o->transient_local,
+		.type = &apus_shape_type,
+		.payload_bytes_max = 256,
+		.match_max = 4,
+		.held_max = 64,
+		.inbox = {.lifespan_ns = APUS_INFINITE_NS,
+			  .history = {.keep_all = o->keep_all,
+				      .depth = o->depth,
+				      .max_samples = max,
+				      .max_samples_per_instance = max,
+				      .max_loans = 64,
+				      .deadline_ns = APUS_INFINITE_NS,
+				      .instances = {.capacity = 16, .seed = 1}}},
+	};
+
+	if (apus_dp_reader_create(p->b.worker, &c, &e->reader) != 0)
+		abort();
+	apus_dp_worker_take_turn(p->b.worker);
+	apus_dp_worker_add_reader(p->b.worker, e->reader);
+	apus_dp_worker_end_turn(p->b.worker);
+}
+
+void wire_endpoints_init(struct wire_pair *p, struct wire_endpoints *e,
+			 const struct wire_options *options)
+{
+	memset(e, 0, sizeof(*e));
+	if (apus_wire_keyplan_init(&e->plan, &apus_shape_type, 0) != 0)
+		abort();
+	make_writer(p, e, options);
+	make_reader(p, e, options);
+}
+
+void wire_match(struct wire_pair *p, struct wire_endpoints *e, bool matched,
+		const struct wire_options *o)
+{
+	static const uint8_t ip[4] = {127, 0, 0, 1};
+	struct apus_dp_writer_snapshot *ws = calloc(1, sizeof(*ws) + sizeof(ws->match[0]));
+	struct apus_dp_reader_snapshot *rs = calloc(1, sizeof(*rs) + sizeof(rs->match[0]));
+	uint64_t retired;
+
+	if (!ws || !rs)
+		abort();
+	e->match_id += matched;
+	ws->match_count = rs->match_count = matched;
+	if (matched) {
+		ws->match[0] = (struct apus_dp_reader_match){
+			.guid = e->reader->config.guid,
+			.match_id = e->match_id,
+			.reliable = o->reliable,
+			.transient_local = o->transient_local,
+			.unicast = apus_dp_addr_v4(ip, 2),
+			.predicate = o->predicate,
+		};
+		rs->match[0] = (struct apus_dp_writer_match){
+			.guid = e->writer->config.guid,
+			.match_id = e->match_id,
+			.reliable = o->reliable,
+			.transient_local = o->transient_local,
+			.lease_ns = APUS_INFINITE_NS,
+			.lifespan_ns = APUS_INFINITE_NS,
+			.unicast = apus_dp_addr_v4(ip, 1),
+		};
+	}
+	apus_dp_writer_publish(&p->epoch, &e->writer->port, ws, &retired);
+	apus_dp_reader_publish(&p->epoch, &e->reader->port, rs, &retired);
+	poll_side(&p->b, p->now);
+	poll_side(&p->a, p->now);
+	free(e->writer_snapshot); /* both sides have had a turn at the new epoch */
+	free(e->reader_snapshot);
+	e->writer_snapshot = ws;
+	e->reader_snapshot = rs;
+}
+
+void wire_endpoints_fini(struct wire_pair *p, struct wire_endpoints *e)
+{
+	apus_dp_worker_take_turn(p->a.worker);
+	apus_dp_worker_remove_writer(p->a.worker, e->writer);
+	apus_dp_worker_end_turn(p->a.worker);
+	apus_dp_worker_take_turn(p->b.worker);
+	apus_dp_worker_remove_reader(p->b.worker, e->reader);
+	apus_dp_worker_end_turn(p->b.worker);
+	apus_dp_writer_destroy(e->writer);
+	apus_dp_reader_destroy(e->reader);
+	free(e->writer_snapshot);
+	free(e->reader_snapshot);
+}
+
+int wire_write(struct wire_pair *p, struct wire_endpoints *e, const char *color, int32_t x,
+	       enum apus_change kind)
+{
+	struct apus_shape shape = {.x = x, .y = 2 * x, .shapesize = 30};
+	uint8_t key[256], hash[16];
+	struct apus_dp_write change = {.kind = (uint8_t)kind,
+				       .key_only = kind != APUS_ALIVE,
+				       .source = {1000000 + x},
+				       .key = key,
+				       .key_hash = hash};
+	struct apus_dp_cache *cache = &e->writer->cache;
+	uint32_t slot;
+	int rc;
+
+	strncpy(shape.color, color, sizeof(shape.color) - 1);
+	apus_dp_worker_take_turn(p->a.worker);
+	slot = apus_dp_cache_acquire(cache);
+	change.payload_bytes = (uint32_t)apus_type_encode(&apus_shape_type, &shape, APUS_XCDR1,
+							  change.key_only,
+							  apus_dp_cache_payload(cache, slot), 256);
+	change.key_bytes = (uint32_t)apus_wire_key_from_sample(&e->plan, &shape, key, sizeof(key));
+	apus_wire_key_hash(&e->plan, key, change.key_bytes, hash);
+	rc = apus_dp_writer_write(e->writer, slot, &change, p->now);
+	if (rc != 0)
+		apus_dp_cache_abandon(cache, slot);
+	apus_dp_worker_end_turn(p->a.worker);
+	return rc;
+}

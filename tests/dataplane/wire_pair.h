@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two workers joined by a wire in memory: datagrams sent by one are delivered to the other with chosen
+ * loss, duplication and reordering, and with injected time. For protocol tests without sockets.
+ *
+ * Snapshots are built by hand, so that nothing of control/ takes part.
+ */
+#ifndef APUS_TESTS_DATAPLANE_WIRE_PAIR_H
+#define APUS_TESTS_DATAPLANE_WIRE_PAIR_H
+
+#include "dataplane/reader.h"
+#include "dataplane/worker.h"
+#include "dataplane/writer.h"
+
+#define WIRE_DATAGRAMS 512
+#define WIRE_BYTES     4096
+
+struct wire_datagram {
+	uint32_t length;
+	uint8_t bytes[WIRE_BYTES];
+};
+
+/* A one-way wire. */
+struct wire {
+	struct wire_datagram ring[WIRE_DATAGRAMS];
+	uint32_t head, tail;
+	uint32_t loss_percent, duplicate_percent, reorder_percent;
+	uint64_t random;
+	uint64_t sent, dropped, overflow;
+};
+
+struct wire_queue {
+	struct apus_dp_queue base;
+	struct wire *in, *out;
+};
+
+struct wire_side {
+	struct wire_queue queue;
+	struct apus_dp_worker *worker;
+	struct apus_prefix prefix;
+};
+
+struct wire_pair {
+	struct apus_dp_epoch epoch;
+	struct wire a_to_b, b_to_a;
+	struct wire_side a, b;
+	struct apus_mono now;
+};
+
+/** Creates both sides. */
+void wire_pair_init(struct wire_pair *p, uint64_t seed);
+void wire_pair_fini(struct wire_pair *p);
+void wire_set(struct wire_pair *p, uint32_t loss, uint32_t duplicate, uint32_t reorder);
+/** Lets time pass in steps of 100 us, polling both sides at each. */
+void wire_run(struct wire_pair *p, int64_t ns);
+/** Uniform 0 … n - 1. */
+uint32_t wire_random(uint64_t *state, uint32_t n);
+
+/** A writer on side a and a reader on side b of the built-in ShapeType; key colour. */
+struct wire_endpoints {
+	struct apus_dp_writer *writer;
+	struct apus_dp_reader *reader;
+	struct apus_wire_keyplan plan;
+	struct apus_dp_writer_snapshot *writer_snapshot;
+	struct apus_dp_reader_snapshot *reader_snapshot;
+	uint64_t match_id;
+};
+
+struct wire_options {
+	bool reliable, transient_local, keep_all;
+	uint32_t depth, max_samples, reader_max_samples;
+	const struct apus_dp_predicate *predicate; /* applied at the writer */
+};
+
+void wire_endpoints_init(struct wire_pair *p, struct wire_endpoints *e,
+			 const struct wire_options *options);
+/** Publishes the match to writer and reader; `matched` false ends it. */
+void wire_match(struct wire_pair *p, struct wire_endpoints *e, bool matched,
+		const struct wire_options *options);
+void wire_endpoints_fini(struct wire_pair *p, struct wire_endpoints *e);
+/** Writes colour, x, 2x, 30. Returns what the writer returned. */
+int wire_write(struct wire_pair *p, struct wire_endpoints *e, const char *color, int32_t x,
+	       enum apus_change kind);
+
+#endif
