@@ -10,7 +10,7 @@
  * (EINVAL), and any piece at all if it cannot checksum (EIO).
  *
  * io_uring has no part in this: 64 sends in one submission take 8 to 20 % longer than one sendmmsg
- * of the same headers (docs/decisions/io-transport.md).
+ * of the same headers (docs/decisions/0003-io-uring-where-it-pays.md).
  */
 #include "dataplane/io/udp.h"
 

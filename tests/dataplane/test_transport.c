@@ -309,6 +309,64 @@ static void holding_all_buffers_loses_nothing(void **state)
 	apus_dp_queue_close(b);
 }
 
+/* Sends datagrams number first..first+n-1, of 4 bytes each. */
+static void send_numbered(struct apus_dp_queue *a, struct apus_dp_queue *b, uint32_t first,
+			  uint32_t n)
+{
+	uint8_t bytes[64][4];
+	struct apus_dp_tx tx[64];
+
+	for (uint32_t i = 0; i < n; i++) {
+		fill(bytes[i], first + i, 4);
+		tx[i] = tx_of(addr_of(b), bytes[i], 4);
+	}
+	assert_int_equal(apus_dp_queue_tx(a, tx, (int)n), n);
+}
+
+/* Receives those, at most `max` a call. */
+static void receive_numbered(struct apus_dp_queue *b, uint32_t first, uint32_t n, int max)
+{
+	struct apus_dp_rx rx[64];
+	uint32_t got = 0;
+
+	for (int polls = 0; got < n && polls < POLLS; polls++) {
+		int left = (int)(n - got);
+		int k = apus_dp_queue_rx(b, left < max ? left : max, rx);
+
+		for (int i = 0; i < k; i++)
+			assert_pattern(&rx[i], first + got + (uint32_t)i, 4);
+		apus_dp_queue_release(b, rx, k);
+		got += (uint32_t)k;
+	}
+	assert_int_equal(got, n);
+}
+
+/* After 3 dense calls unicast is received through the ring, after 3 sparse ones by plain calls again,
+ * each time in the middle of 60 datagrams that are already there: none lost, none out of order. */
+static void unicast_moves_to_the_ring_and_back(void **state)
+{
+	struct apus_dp_queue_config config;
+	struct apus_dp_queue *a = open_home(kind_of(state)), *b;
+	uint64_t switches;
+
+	home_config(kind_of(state), &config);
+	config.ring_after = 3;
+	b = open_queue(&config);
+	for (uint32_t round = 0; round < 20; round++) {
+		switches = count_of(&b->counters.ring_switches);
+		send_numbered(a, b, round, 60);
+		receive_numbered(b, round, 40, 8);
+		if (b->kind == APUS_DP_QUEUE_URING)
+			assert_int_equal(count_of(&b->counters.ring_switches), switches + 1);
+		receive_numbered(b, round + 40, 20, 1);
+		if (b->kind == APUS_DP_QUEUE_URING)
+			assert_int_equal(count_of(&b->counters.ring_switches), switches + 2);
+		assert_silent(b);
+	}
+	apus_dp_queue_close(a);
+	apus_dp_queue_close(b);
+}
+
 /* A thread that does something to a queue, alone, while the test waits for it. */
 struct helper {
 	struct apus_dp_queue *q;
@@ -476,28 +534,34 @@ static void nothing_is_allocated_after_open(void **state)
 }
 
 static enum apus_dp_queue_kind uring = APUS_DP_QUEUE_URING, sockets = APUS_DP_QUEUE_SOCKET;
+static enum apus_dp_queue_kind automatic = APUS_DP_QUEUE_AUTO;
 
-/* Each test for each kind; io_uring's are left out where this kernel or build refuses it. */
-#define BOTH(f)                                         \
-	{#f " (sockets)", f, NULL, NULL, &sockets},     \
-	{                                               \
-#f " (io_uring)", f, NULL, NULL, &uring \
+/* Each test for each kind; sockets stand in for io_uring where this kernel or build refuses it. */
+#define EACH(f)                                                                                \
+	{#f " (sockets)", f, NULL, NULL, &sockets}, {#f " (io_uring)", f, NULL, NULL, &uring}, \
+	{                                                                                      \
+#f " (auto)", f, NULL, NULL, &automatic                                        \
 	}
 
 static const struct CMUnitTest tests[] = {
-	BOTH(burst_of_64_arrives_in_order),
-	BOTH(sizes_from_0_to_the_largest),
-	BOTH(gathers_are_joined),
-	BOTH(equal_neighbours_leave_as_runs),
-	BOTH(long_runs_are_split),
-	BOTH(segmentation_can_be_switched_off),
-	BOTH(malformed_sends_are_dropped),
-	BOTH(too_long_datagrams_are_marked),
-	BOTH(holding_all_buffers_loses_nothing),
-	BOTH(other_threads_may_send_and_receive),
-	BOTH(the_issuer_may_end),
-	BOTH(the_descriptor_says_when_to_wake),
-	BOTH(nothing_is_allocated_after_open),
+	EACH(burst_of_64_arrives_in_order),
+	EACH(sizes_from_0_to_the_largest),
+	EACH(gathers_are_joined),
+	EACH(equal_neighbours_leave_as_runs),
+	EACH(long_runs_are_split),
+	EACH(segmentation_can_be_switched_off),
+	EACH(malformed_sends_are_dropped),
+	EACH(too_long_datagrams_are_marked),
+	{"holding_all_buffers_loses_nothing (sockets)", holding_all_buffers_loses_nothing, NULL,
+	 NULL, &sockets},
+	{"holding_all_buffers_loses_nothing (io_uring)", holding_all_buffers_loses_nothing, NULL,
+	 NULL, &uring},
+	{"unicast_moves_to_the_ring_and_back", unicast_moves_to_the_ring_and_back, NULL, NULL,
+	 &uring},
+	EACH(other_threads_may_send_and_receive),
+	EACH(the_issuer_may_end),
+	EACH(the_descriptor_says_when_to_wake),
+	EACH(nothing_is_allocated_after_open),
 };
 
 /* Tries whether this host permits io_uring; if not its half of the tests makes no sense. */

@@ -391,21 +391,22 @@ static void refused_segments_are_sent_singly(void **state)
 }
 
 static enum apus_dp_queue_kind uring = APUS_DP_QUEUE_URING, sockets = APUS_DP_QUEUE_SOCKET;
+static enum apus_dp_queue_kind automatic = APUS_DP_QUEUE_AUTO;
 
-#define BOTH(f)                                         \
-	{#f " (sockets)", f, NULL, NULL, &sockets},     \
-	{                                               \
-#f " (io_uring)", f, NULL, NULL, &uring \
+#define EACH(f)                                                                                \
+	{#f " (sockets)", f, NULL, NULL, &sockets}, {#f " (io_uring)", f, NULL, NULL, &uring}, \
+	{                                                                                      \
+#f " (auto)", f, NULL, NULL, &automatic                                        \
 	}
 
 static const struct CMUnitTest tests[] = {
-	BOTH(two_queues_share_a_group),
-	BOTH(groups_are_joined_and_left),
-	BOTH(eight_groups_are_the_limit),
-	BOTH(a_busy_socket_does_not_starve_groups),
-	BOTH(a_taken_port_is_refused),
-	BOTH(loopback_only_stays_home),
-	BOTH(wrong_configurations_are_refused),
+	EACH(two_queues_share_a_group),
+	EACH(groups_are_joined_and_left),
+	EACH(eight_groups_are_the_limit),
+	EACH(a_busy_socket_does_not_starve_groups),
+	EACH(a_taken_port_is_refused),
+	EACH(loopback_only_stays_home),
+	EACH(wrong_configurations_are_refused),
 	cmocka_unit_test(locators_convert),
 	cmocka_unit_test(refused_io_uring_is_reported),
 	cmocka_unit_test(refused_segments_are_sent_singly),

@@ -23,6 +23,8 @@ static inline void home_config(enum apus_dp_queue_kind kind, struct apus_dp_queu
 
 	apus_dp_queue_config_default(config);
 	config->kind = kind;
+	/* io_uring: the ring only. AUTO: back and forth as often as possible. */
+	config->ring_after = kind == APUS_DP_QUEUE_AUTO ? 2 : 0;
 	assert_int_equal(
 		apus_dp_netif_lookup("lo", NULL, 0, APUS_DP_NETIF_MAX, config->interfaces, &count),
 		0);
