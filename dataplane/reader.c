@@ -611,6 +611,8 @@ void apus_dp_reader_heartbeat(struct apus_dp_reader_state *state,
 	result = apus_dp_window_heartbeat(&state->window, heartbeat->first, heartbeat->last,
 					  (int32_t)heartbeat->count, heartbeat->final,
 					  heartbeat->liveliness, now);
+	if (result & APUS_DP_HB_RESTORED)
+		apus_dp_reader_drop_held(state); /* the window has forgotten them */
 	if (result & APUS_DP_HB_ADVANCED)
 		drain(state, now);
 	if (result & APUS_DP_HB_LIVELINESS && !state->reader->config.sink)

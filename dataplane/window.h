@@ -137,7 +137,8 @@ enum apus_dp_heartbeat_result {
 	APUS_DP_HB_ACK = 2, /* an ACKNACK is due: asked for (not final), or something is missing */
 	APUS_DP_HB_LIVELINESS = 4, /* it asserts the writer (MANUAL_BY_TOPIC) */
 	APUS_DP_HB_ADVANCED = 8,   /* `next` moved up */
-	APUS_DP_HB_RESTORED = 16,  /* `next` moved back; see the head of this file */
+	APUS_DP_HB_RESTORED = 16, /* `next` moved back, see the head of this file: no number is held
+				    * any more, and the caller gives its held samples back */
 };
 
 /** HEARTBEAT (RTPS 2.5 §8.3.7.5): numbers below `first` are gone, `last` is the highest that exists
