@@ -1,0 +1,646 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Goal: the compiled filter and a deliberately simple evaluator agree, on verdicts and on what is invalid.
+
+Method: random expressions (a share of them damaged), parameters and samples over the types of
+filter_types.h. This file has its own tokens, its own parser (the split-at-top-level scheme), its own
+exact arithmetic and its own CDR encoder; the C side (filter_driver) gets text and bytes only. Samples
+come in XCDR1 and XCDR2, both byte orders, some cut short, some of an older appendable type.
+
+usage: filter_oracle.py DRIVER [TRIPLES [SEED]]
+"""
+import math
+import random
+import re
+import struct
+import subprocess
+import sys
+from fractions import Fraction
+
+# ---- types: (kind, …) ---------------------------------------------------------------------------
+
+INTEGERS = {'i8': (1, True), 'u8': (1, False), 'i16': (2, True), 'u16': (2, False), 'i32': (4, True),
+            'u32': (4, False), 'i64': (8, True), 'u64': (8, False)}
+MOOD = ('enum', {'CALM': 0, 'BUSY': 1, 'IDLE': 7, 'ANGRY': -3})
+INNER = ('struct', False, [('p', ('i32',)), ('q', ('string', 0)), ('r', ('f64',))])
+OPEN = ('struct', True, [('a', ('i16',)), ('s', ('string', 0)), ('u', ('u64',))])
+SHAPE = ('struct', False, [('color', ('string', 128)), ('x', ('i32',)), ('y', ('i32',)),
+                           ('shapesize', ('i32',))])
+SCALARS = ('struct', False, [
+    ('b', ('bool',)), ('u16', ('u16',)), ('c', ('char',)), ('u64', ('u64',)), ('i8', ('i8',)),
+    ('i32', ('i32',)), ('u8', ('u8',)), ('f64', ('f64',)), ('o', ('u8',)), ('i16', ('i16',)),
+    ('u32', ('u32',)), ('f32', ('f32',)), ('i64', ('i64',)), ('e', MOOD), ('m8', ('bitmask', 5)),
+    ('m64', ('bitmask', 64)), ('s', ('string', 16)), ('t', ('string', 0)), ('b2', ('bool',))])
+DEEP = ('struct', True, [
+    ('head', ('string', 0)), ('in', INNER), ('ina', OPEN), ('v', ('seq', ('i16',), 6)), ('e', MOOD),
+    ('arr', ('array', OPEN, 2)), ('seq', ('seq', INNER, 3)), ('names', ('seq', ('string', 0), 4)),
+    ('moods', ('array', MOOD, 3)), ('last', ('f64',)), ('tail', ('i8',))])
+MIXED = ('struct', False, [
+    ('raw', ('seq', ('u8',), 8)), ('in', INNER), ('ina', OPEN), ('pair', ('array', ('string', 0), 2)),
+    ('after', ('i64',)), ('triple', ('array', ('u64',), 3)), ('f', ('f32',)), ('seqa', ('seq', OPEN, 4)),
+    ('z', ('u8',))])
+TYPES = [SHAPE, SCALARS, DEEP, MIXED]
+KEYWORDS = {'AND', 'OR', 'NOT', 'BETWEEN', 'TRUE', 'FALSE', 'LIKE', 'MATCH', 'IN', 'IS', 'NULL', 'ESCAPE'}
+
+
+def leaves(type_, prefix=''):
+    for name, member in type_[2]:
+        if member[0] == 'struct':
+            yield from leaves(member, prefix + name + '.')
+        elif member[0] not in ('seq', 'array'):
+            yield prefix + name, member
+
+
+def find(type_, path):
+    """The member's type, or None."""
+    for name in path.split('.'):
+        if type_ is None or type_[0] != 'struct':
+            return None
+        type_ = dict(type_[2]).get(name)
+    return type_ if type_ and type_[0] not in ('struct', 'seq', 'array') else None
+
+
+def class_of(type_):
+    return 'integer' if type_[0] in INTEGERS else 'float' if type_[0] in ('f32', 'f64') else type_[0]
+
+
+# ---- values and their CDR -----------------------------------------------------------------------
+
+FLOATS = [0.0, -0.0, 1.0, -1.0, 1.5, 0.1, -2.5, 3.0, 1e10, -1e300, math.inf, -math.inf, math.nan,
+          5e-324, -5e-324, 2.0**53, 2.0**53 + 2, 2.0**63, -2.0**63, 2.0**64, 2.0**31, 1e22, 1.7976931348623157e308,
+          struct.unpack('<f', struct.pack('<f', 0.1))[0], 1e-45, 255.0, 1e30]
+WORDS = ['', 'A', 'B', 'RED', 'GREEN', 'BLUE', 'RE', 'REDDER', "it's", 'a b', 'zz', 'caf\u00e9', '%0', 'CALM']
+
+
+def zero(type_):
+    kind = type_[0]
+    if kind == 'string':
+        return b''
+    if kind in ('f32', 'f64'):
+        return 0.0
+    return b'\0' if kind == 'char' else False if kind == 'bool' else 0
+
+
+def random_value(rng, type_):
+    kind = type_[0]
+    if kind in INTEGERS:
+        size, signed = INTEGERS[kind]
+        low, high = (-(1 << (8 * size - 1)), (1 << (8 * size - 1)) - 1) if signed else (0, (1 << 8 * size) - 1)
+        return rng.choice([low, low + 1, high, high - 1, 0, 1, 2, 3, 5, max(low, -1), rng.randint(0, 9),
+                           rng.randint(low, high)])
+    if kind == 'bool':
+        return rng.random() < 0.5
+    if kind == 'char':
+        return rng.choice([b'A', b'B', b"'", b'z', b' ', b'\xe9', b'5'])
+    if kind == 'f64':
+        return rng.choice(FLOATS + [rng.uniform(-10, 10), float(rng.randint(-5, 5))])
+    if kind == 'f32':
+        v = rng.choice(FLOATS + [rng.uniform(-10, 10), float(rng.randint(-5, 5))])
+        try:
+            return struct.unpack('<f', struct.pack('<f', v))[0]
+        except OverflowError:
+            return math.inf
+    if kind == 'enum':
+        return rng.choice(list(type_[1].values()) + [2, -1])
+    if kind == 'bitmask':
+        return rng.getrandbits(type_[1]) if rng.random() < 0.5 else rng.choice([0, 1, 3, (1 << type_[1]) - 1])
+    if kind == 'string':
+        text = rng.choice(WORDS).encode()
+        return text[:type_[1]] if type_[1] else text
+    if kind == 'seq':
+        return [random_value(rng, type_[1]) for _ in range(rng.randint(0, type_[2]))]
+    if kind == 'array':
+        return [random_value(rng, type_[1]) for _ in range(type_[2])]
+    return {name: random_value(rng, member) for name, member in type_[2]}
+
+
+class Encoder:
+    """CDR by the letter: writes values, remembers where each leaf ends."""
+
+    def __init__(self, xcdr2, big):
+        self.xcdr2, self.order, self.out, self.ends = xcdr2, '>' if big else '<', bytearray(), {}
+
+    def put(self, fmt, size, value):
+        align = min(size, 4) if self.xcdr2 else size
+        self.out += bytes(-len(self.out) % align)
+        self.out += struct.pack(self.order + fmt, value)
+
+    def delimited(self, write):
+        self.put('I', 4, 0)
+        at = len(self.out)
+        write()
+        self.out[at - 4:at] = struct.pack(self.order + 'I', len(self.out) - at)
+
+    def value(self, type_, v, path=None):
+        kind = type_[0]
+        if kind in INTEGERS:
+            size, signed = INTEGERS[kind]
+            self.put({1: 'b', 2: 'h', 4: 'i', 8: 'q'}[size] if signed else {1: 'B', 2: 'H', 4: 'I', 8: 'Q'}[size],
+                     size, v)
+        elif kind == 'bool':
+            self.put('B', 1, v)
+        elif kind == 'char':
+            self.put('c', 1, v)
+        elif kind in ('f32', 'f64'):
+            self.put('f' if kind == 'f32' else 'd', 4 if kind == 'f32' else 8, v)
+        elif kind == 'enum':
+            self.put('i', 4, v)
+        elif kind == 'bitmask':
+            self.put('B' if type_[1] <= 8 else 'Q', 1 if type_[1] <= 8 else 8, v)
+        elif kind == 'string':
+            self.put('I', 4, len(v) + 1)
+            self.out += v + b'\0'
+        elif kind == 'struct':
+            self.struct(type_, v, path)
+            return
+        else:
+            self.collection(type_, v)
+        if path is not None:
+            self.ends[path] = len(self.out)
+
+    def collection(self, type_, v):
+        def write():
+            if type_[0] == 'seq':
+                self.put('I', 4, len(v))
+            for element in v:
+                self.value(type_[1], element)
+        primitive = type_[1][0] in INTEGERS or type_[1][0] in ('bool', 'char', 'f32', 'f64')
+        if self.xcdr2 and not primitive:
+            self.delimited(write)
+        else:
+            write()
+
+    def struct(self, type_, v, path):
+        def write():
+            for name, member in type_[2]:
+                if name in v:
+                    self.value(member, v[name], None if path is None else f'{path}.{name}' if path else name)
+        if not (self.xcdr2 and type_[1]):
+            write()
+            return
+        self.delimited(write)
+        if path is not None:  # a member can be found only if its whole delimited struct is there
+            for leaf in self.ends:
+                if not path or leaf.startswith(path + '.'):
+                    self.ends[leaf] = len(self.out)
+
+
+def encode(type_, sample, xcdr2, big):
+    e = Encoder(xcdr2, big)
+    e.value(type_, sample, '')
+    identifier = ((9 if type_[1] else 7) if xcdr2 else 1) - big
+    return bytes([0, identifier, 0, 0]) + bytes(e.out), {k: v + 4 for k, v in e.ends.items()}
+
+
+# ---- the language -------------------------------------------------------------------------------
+
+class Invalid(Exception):
+    pass
+
+
+TOKEN = re.compile(r"""\s*(?:
+    (?P<param>%[0-9]{1,2}(?![0-9A-Za-z_])) |
+    (?P<number>[+-]?(?:0[xX][0-9a-fA-F]+[lL]?|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:[fF]|[lL])?)
+      (?![0-9A-Za-z_.])) |
+    (?P<quoted>['`](?:[^']|'')*'(?!')) |
+    (?P<word>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*(?![.\[])) |
+    (?P<op><=|>=|<>|!=|==|=|<|>) |
+    (?P<paren>[()])
+    )""", re.X | re.A)
+
+
+def tokenise(text):
+    tokens, at = [], 0
+    while text[at:].strip(' \t\n\v\f\r'):
+        m = TOKEN.match(text, at)
+        if not m:
+            raise Invalid
+        kind = m.lastgroup
+        word = m.group(kind)
+        if kind == 'word' and word.upper() in KEYWORDS:
+            kind, word = 'key', word.upper()
+        if kind == 'number' and re.search(r'(?:\.|[eE][+-]?[0-9])', word) and word[-1] in 'lL' and 'x' not in word.lower():
+            raise Invalid
+        tokens.append((kind, word))
+        at = m.end()
+    return tokens
+
+
+def split(tokens, word):
+    """Parts at top level; the AND of a range belongs to its BETWEEN."""
+    parts, depth, ranges = [[]], 0, 0
+    for t in tokens:
+        depth += (t == ('paren', '(')) - (t == ('paren', ')'))
+        if depth < 0:
+            raise Invalid
+        if depth == 0 and t == ('key', 'BETWEEN'):
+            ranges += 1
+        if depth == 0 and t == ('key', 'AND') and ranges:
+            ranges -= 1
+        elif depth == 0 and t == ('key', word):
+            parts.append([])
+            continue
+        parts[-1].append(t)
+    if depth:
+        raise Invalid
+    return parts
+
+
+def parse(tokens, binder):
+    if not tokens:
+        raise Invalid
+    for word in ('OR', 'AND'):
+        parts = split(tokens, word)
+        if len(parts) > 1:
+            return (word, [parse(p, binder) for p in parts])
+    if tokens[0] == ('key', 'NOT'):
+        return ('NOT', parse(tokens[1:], binder))
+    if tokens[0] == ('paren', '('):
+        if tokens[-1] != ('paren', ')'):
+            raise Invalid
+        return parse(tokens[1:-1], binder)
+    return parse_leaf(tokens, binder)
+
+
+OPERANDS = ('param', 'number', 'quoted', 'word')
+
+
+def operand(token):
+    if token[0] not in OPERANDS and token not in (('key', 'TRUE'), ('key', 'FALSE')):
+        raise Invalid
+    return token
+
+
+def parse_leaf(tokens, binder):
+    if len(tokens) == 3 and tokens[1][0] == 'op':
+        return binder.compare(operand(tokens[0]), tokens[1][1], operand(tokens[2]))
+    negated = len(tokens) > 1 and tokens[1] == ('key', 'NOT')
+    rest = tokens[2:] if negated else tokens[1:]
+    if len(rest) != 4 or rest[0] != ('key', 'BETWEEN') or rest[2] != ('key', 'AND') or tokens[0][0] != 'word':
+        raise Invalid
+    path = tokens[0]
+    if binder.class_of(path) == 'bool':
+        raise Invalid
+    both = ('AND', [binder.compare(path, '>=', operand(rest[1])), binder.compare(path, '<=', operand(rest[3]))])
+    return ('NOT', both) if negated else both
+
+
+def single(text):
+    """The float nearest to a decimal text, exactly."""
+    exact = Fraction(text)
+    try:
+        near = struct.unpack('<I', struct.pack('<f', abs(float(exact))))[0]
+    except OverflowError:
+        raise Invalid from None
+    best = []
+    for bits in (near - 1, near, near + 1):
+        if 0 <= bits < 0x7f800000:
+            v = struct.unpack('<f', struct.pack('<I', bits))[0]
+            best.append((abs(Fraction(v) - abs(exact)), bits & 1, v))
+    if abs(exact) >= Fraction(2)**128 - Fraction(2)**103:
+        raise Invalid
+    return math.copysign(min(best)[2], exact)
+
+
+def number(word):
+    """('integer', int) or ('float', exact value of the literal's double)."""
+    if 'x' in word.lower():
+        value = int(word.rstrip('lL'), 16)
+        if abs(value) >= 1 << 64:
+            raise Invalid
+        return 'integer', value
+    if word[-1] in 'fF':
+        return 'float', Fraction(single(word[:-1]))
+    if re.fullmatch(r'[+-]?[0-9]+[lL]?', word):
+        return 'integer', int(word.rstrip('lL'))
+    value = float(word)
+    return 'float', Fraction(word) if math.isinf(value) else Fraction(value)
+
+
+def unquote(word):
+    return word[1:-1].replace("''", "'").encode('latin-1')
+
+
+class Binder:
+    """Types the operands of one filter. Operands become ('member', path) or ('value', v)."""
+
+    def __init__(self, type_, parameters):
+        self.type, self.parameters, self.used = type_, parameters, set()
+
+    def class_of(self, token):
+        found = find(self.type, token[1])
+        if found is None:
+            raise Invalid
+        return class_of(found)
+
+    def compare(self, left, op, right):
+        op = {'==': '=', '!=': '<>'}.get(op, op)
+        if left[0] != 'word':
+            if right[0] != 'word':
+                raise Invalid
+            left, right = right, left
+            op = {'<': '>', '>': '<', '<=': '>=', '>=': '<='}.get(op, op)
+        kind = self.class_of(left)
+        if kind == 'bool' and op not in ('=', '<>'):
+            raise Invalid
+        if right[0] == 'word':
+            other = self.class_of(right)
+            allowed = (kind == other and kind != 'bitmask') or \
+                ('integer' in (kind, other) and {kind, other} - {'integer'} <= {'float', 'enum', 'bitmask'})
+            if not allowed:
+                raise Invalid
+            value = ('member', right[1])
+            self.used.add(right[1])
+        else:
+            value = ('value', self.constant(kind, find(self.type, left[1]), right))
+        self.used.add(left[1])
+        return ('CMP', ('member', left[1]), op, value)
+
+    def constant(self, kind, type_, token):
+        bare = None
+        if token[0] == 'param':
+            index = int(token[1][1:])
+            if index >= len(self.parameters):
+                raise Invalid
+            text = self.parameters[index]
+            try:
+                tokens = tokenise(text)
+            except Invalid:
+                tokens = []
+            token = tokens[0] if len(tokens) == 1 else ('none', '')
+            if text[:1] in ("'", '`'):
+                if token[0] != 'quoted' or token[1] != text:
+                    raise Invalid
+            else:
+                bare = text.encode('latin-1')
+        text = bare if bare is not None else unquote(token[1]) if token[0] == 'quoted' else None
+        if kind in ('integer', 'float', 'bitmask') or (kind == 'enum' and token[0] == 'number'):
+            if token[0] != 'number':
+                raise Invalid
+            what, value = number(token[1])
+            if what == 'integer' or kind in ('integer', 'float'):
+                return value
+            if bare is None or kind == 'bitmask':
+                raise Invalid
+        if kind == 'bool':
+            if token not in (('key', 'TRUE'), ('key', 'FALSE')):
+                raise Invalid
+            return token[1] == 'TRUE'
+        if text is None or (kind == 'char' and len(text) != 1):
+            raise Invalid
+        if kind == 'enum':
+            label = text.decode('latin-1')
+            if label not in type_[1]:
+                raise Invalid
+            return type_[1][label]
+        return text
+
+
+# ---- evaluation ---------------------------------------------------------------------------------
+
+def order(a, b):
+    """-1, 0, 1, or None when a side is NaN. Exact: no float ever meets another number as a float."""
+    if isinstance(a, bytes):
+        return (a > b) - (a < b)
+    if any(isinstance(v, float) and math.isnan(v) for v in (a, b)):
+        return None
+    a, b = (v if isinstance(v, float) and math.isinf(v) else Fraction(v) for v in (a, b))
+    return (a > b) - (a < b)
+
+
+def lookup(sample, path, type_):
+    default = zero(find(type_, path))
+    for name in path.split('.'):
+        if name not in sample:
+            return default
+        sample = sample[name]
+    return sample
+
+
+def evaluate(node, sample, type_):
+    if node[0] == 'OR':
+        return any(evaluate(n, sample, type_) for n in node[1])
+    if node[0] == 'AND':
+        return all(evaluate(n, sample, type_) for n in node[1])
+    if node[0] == 'NOT':
+        return not evaluate(node[1], sample, type_)
+    a, b = (lookup(sample, v[1], type_) if v[0] == 'member' else v[1] for v in (node[1], node[3]))
+    o = order(a, b)
+    if o is None:
+        return node[2] == '<>'
+    return {'<': o < 0, '<=': o <= 0, '=': o == 0, '<>': o != 0, '>=': o >= 0, '>': o > 0}[node[2]]
+
+
+# ---- random cases -------------------------------------------------------------------------------
+
+def quote(rng, raw):
+    text = raw.decode('latin-1').replace("'", "''")
+    return rng.choice(["'"] * 9 + ['`']) + text + "'"
+
+
+def random_number(rng):
+    integer = rng.choice([0, 1, 2, 3, 5, 7, 9, 127, 128, 255, 256, 2**31 - 1, 2**31, 2**53, 2**53 + 1, 2**63 - 1,
+                          2**63, 2**64 - 1, 2**64, 2**65 + 1, 10**22, 10**22 + 1, 10**40, 2**1024, 10**309])
+    integer *= rng.choice([1, 1, -1])
+    form = rng.random()
+    if form < 0.6:
+        return str(integer) + rng.choice(['', '', '', 'L'])
+    if form < 0.7 and abs(integer) < 2**64:
+        return hex(integer)
+    value = rng.choice([v for v in FLOATS if math.isfinite(v)] + [3.5, -0.5, 2.0])
+    return rng.choice([repr(value), repr(value), '1e400', '-1e400', '.5', '2.', '0.1F', '3F', '1e39', '1e-400',
+                       repr(rng.uniform(-10, 10))])
+
+
+def random_constant(rng, type_):
+    """Text for a constant that usually fits the member; latin-1 text."""
+    kind = class_of(type_)
+    if rng.random() < 0.03:
+        kind = rng.choice(['integer', 'bool', 'char', 'string', 'enum'])
+        type_ = {'enum': MOOD, 'string': ('string', 0)}.get(kind, ('i32',))
+    if kind in ('integer', 'float', 'bitmask'):
+        if rng.random() < 0.5:
+            v = random_value(rng, type_)
+            if kind != 'float':
+                return str(v)
+            if math.isfinite(v):
+                return repr(v)
+        return random_number(rng)
+    if kind == 'bool':
+        return rng.choice(['TRUE', 'false', 'True', 'FALSE'])
+    if kind == 'char':
+        return quote(rng, random_value(rng, ('char',)))
+    if kind == 'enum':
+        return rng.choice(["'%s'" % rng.choice(list(type_[1])), str(rng.randint(-4, 8)), "'NONE'" if
+                           rng.random() < 0.1 else "'CALM'"])
+    return quote(rng, rng.choice(WORDS).encode())
+
+
+def random_operand(rng, type_, parameters, path):
+    if rng.random() < 0.15:
+        same = [p for p, t in leaves(type_) if class_of(t) == class_of(find(type_, path))]
+        anything = [p for p, _ in leaves(type_)]
+        return rng.choice(same if rng.random() < 0.8 else anything)
+    text = random_constant(rng, find(type_, path))
+    if rng.random() < 0.35 and len(parameters) < 100:
+        if rng.random() < 0.5 and text[0] in "'`":
+            bare = text[1:-1].replace("''", "'")
+            text = bare if bare[:1] not in ("'", '`') else text
+        parameters.append(text)
+        return '%%%d' % (len(parameters) - 1)
+    return text
+
+
+def random_leaf(rng, type_, parameters):
+    path = rng.choice([p for p, _ in leaves(type_)])
+    space = rng.choice(['', ' ', '  '])
+    op = rng.choice(['=', '==', '<>', '!=', '<', '<=', '>', '>='])
+    if find(type_, path) and class_of(find(type_, path)) == 'bool' and rng.random() < 0.9:
+        op = rng.choice(['=', '<>'])
+    if rng.random() < 0.25:
+        a, b = (random_operand(rng, type_, parameters, path) for _ in range(2))
+        return f"{path} {rng.choice(['', 'NOT ', 'not '])}{rng.choice(['BETWEEN', 'between'])} {a} {rng.choice(['AND', 'and'])} {b}"
+    other = random_operand(rng, type_, parameters, path)
+    if rng.random() < 0.2:
+        path, other = other, path
+    return f'{path}{space}{op}{space}{other}'
+
+
+def random_expression(rng, type_, parameters, depth=0):
+    kind = rng.random()
+    if depth > 3 or kind < 0.35:
+        return random_leaf(rng, type_, parameters)
+    if kind < 0.5:
+        return wrap(rng, random_expression(rng, type_, parameters, depth + 1))
+    left, right = (random_expression(rng, type_, parameters, depth + 1) for _ in range(2))
+    return f"{left} {rng.choice(['AND', 'OR', 'and', 'Or'])} {right}"
+
+
+def wrap(rng, text):
+    return rng.choice(['NOT ' + text, 'NOT (' + text + ')', '(' + text + ')', 'not NOT(' + text + ' )'])
+
+
+def damage(rng, text):
+    at = rng.randrange(len(text) + 1)
+    kind = rng.randrange(4)
+    if kind == 0:
+        return text[:at] + text[at + rng.randint(1, 4):]
+    if kind == 1:
+        return text[:at] + rng.choice(list("()'%=<> .&x9") + [' AND ', ' OR ', ' NOT ', ' LIKE ', ' IN ', '[0]']) + text[at:]
+    if kind == 2:
+        return text[:at]
+    other = rng.randrange(len(text) + 1)
+    return text[:at] + text[min(at, other):max(at, other)] + text[at:]
+
+
+def shorten(rng, sample, type_):
+    """An older writer's sample: appendable structs end early."""
+    if type_[1] and rng.random() < 0.4:
+        keep = rng.randint(1, len(type_[2]))
+        sample = {name: sample[name] for name, _ in type_[2][:keep]}
+    return sample
+
+
+def random_payload(rng, type_, tree, used):
+    """A payload and the verdict expected for it."""
+    xcdr2, big = rng.random() < 0.5, rng.random() < 0.4
+    sample = random_value(rng, type_)
+    if xcdr2:
+        for name, member in type_[2]:
+            if member[0] == 'struct':
+                sample[name] = shorten(rng, sample[name], member)
+    sample = shorten(rng, sample, type_)
+    payload, ends = encode(type_, sample, xcdr2, big)
+    expected = '1' if evaluate(tree, sample, type_) else '0'
+    whole = len(sample) == len(type_[2])
+    if rng.random() < 0.2 and whole and (xcdr2 or not type_[1]):
+        payload = payload[:rng.randrange(len(payload) + 1)]
+        needed = max((end for path, end in ends.items() if path in used), default=4)
+        for path in used:  # absent in an older nested struct: its delimited struct must still be there
+            if path not in ends:
+                inside = [e for p, e in ends.items() if p.startswith(path.split('.')[0] + '.')]
+                needed = max([needed] + inside)
+        return payload, expected if len(payload) >= needed else 'E'
+    if rng.random() < 0.5:
+        pad = -len(payload) % 4
+        payload = payload[:3] + bytes([pad]) + payload[4:] + bytes(pad)
+    return payload, expected
+
+
+def make_case(rng):
+    index = rng.randrange(len(TYPES))
+    parameters = []
+    expression = random_expression(rng, TYPES[index], parameters)
+    if rng.random() < 0.2:
+        expression = damage(rng, expression)
+    if parameters and rng.random() < 0.03:
+        parameters.pop()
+    if rng.random() < 0.1:
+        parameters.append('surplus')
+    return index, expression, parameters
+
+
+def tree_of(index, expression, parameters):
+    binder = Binder(TYPES[index], parameters)
+    try:
+        return parse(tokenise(expression), binder), binder.used
+    except Invalid:
+        return None, set()
+
+
+def hexed(text):
+    return text.encode('latin-1').hex() or '-'
+
+
+def main():
+    driver, triples = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 20000
+    rng = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+    cases, lines, made = [], [], 0
+    while made < triples:
+        index, expression, parameters = make_case(rng)
+        if re.search(r'[eE][+-]?[0-9]{4}', expression + ' '.join(parameters)) or '\0' in expression:
+            continue  # exact arithmetic on 10^1000 and more is slow here
+        tree, used = tree_of(index, expression, parameters)
+        payloads = [random_payload(rng, TYPES[index], tree, used) for _ in range(6)] if tree else []
+        made += max(1, len(payloads))
+        cases.append((index, expression, parameters, payloads if tree else None))
+        lines.append(' '.join([str(index), hexed(expression),
+                               ','.join(hexed(p) for p in parameters) or '.'] +
+                              [p.hex() or '-' for p, _ in payloads]))
+    result = subprocess.run([driver], input='\n'.join(lines) + '\n', capture_output=True, text=True, check=False)
+    if result.returncode:
+        print(result.stderr, f'driver ended with {result.returncode}')
+        return 1
+    return judge(cases, result.stdout.splitlines())
+
+
+def judge(cases, answers):
+    wrong, counts = 0, {'1': 0, '0': 0, 'E': 0, 'invalid': 0}
+    if len(answers) != len(cases):
+        print(f'{len(answers)} answers to {len(cases)} cases')
+        return 1
+    for (index, expression, parameters, payloads), answer in zip(cases, answers):
+        expected = 'invalid' if payloads is None else ''.join(v for _, v in payloads)
+        if payloads is None:
+            counts['invalid'] += 1
+            agrees = answer.startswith('invalid ') and int(answer.split()[1]) <= len(expression)
+        else:
+            for _, verdict in payloads:
+                counts[verdict] += 1
+            agrees = answer == expected
+        if not agrees:
+            wrong += 1
+            if wrong <= 10:
+                print(f'type {index}: {expression!r} {parameters!r}\n  expected {expected}, got {answer}')
+                for payload, verdict in payloads or []:
+                    print('   ', verdict, payload.hex())
+    print(f'{sum(counts.values())} cases: {counts}, {wrong} wrong')
+    healthy = all(n * 50 > len(cases) for n in counts.values())
+    if not healthy:
+        print('some outcome hardly occurs: the cases prove little')
+    return 1 if wrong or not healthy else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
