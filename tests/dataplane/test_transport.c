@@ -342,7 +342,7 @@ static void receive_numbered(struct apus_dp_queue *b, uint32_t first, uint32_t n
 }
 
 /* After 3 dense calls unicast is received through the ring, after 3 sparse ones by plain calls again,
- * each time in the middle of 60 datagrams that are already there: none lost, none out of order. */
+ * each time with a backlog, and on the way back with more arriving: none lost, none out of order. */
 static void unicast_moves_to_the_ring_and_back(void **state)
 {
 	struct apus_dp_queue_config config;
@@ -358,9 +358,13 @@ static void unicast_moves_to_the_ring_and_back(void **state)
 		receive_numbered(b, round, 40, 8);
 		if (b->kind == APUS_DP_QUEUE_URING)
 			assert_int_equal(count_of(&b->counters.ring_switches), switches + 1);
-		receive_numbered(b, round + 40, 20, 1);
+		for (uint32_t i = 0; i < 20; i++) {
+			send_numbered(a, b, round + 60 + i, 1);
+			receive_numbered(b, round + 40 + i, 1, 1);
+		}
 		if (b->kind == APUS_DP_QUEUE_URING)
 			assert_int_equal(count_of(&b->counters.ring_switches), switches + 2);
+		receive_numbered(b, round + 60, 20, 1);
 		assert_silent(b);
 	}
 	apus_dp_queue_close(a);
