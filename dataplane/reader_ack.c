@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests and acknowledgements of a reader, and when they leave (RTPS 2.5 §8.4.12.2). */
+#include "dataplane/reader_internal.h"
+
+#include <stddef.h>
+
+/* Requests to a writer that has not heartbeated yet: the first soon after the match, then ever rarer. */
+#define GREET_FIRST_NS (100 * APUS_NS_PER_MS)
+#define GREET_MAX_NS (5 * APUS_NS_PER_SEC)
+/* Requests for the same holes are at least this far apart: what was asked for may be on its way. */
+#define ASK_AGAIN_NS (2 * APUS_NS_PER_MS)
+#define ACKNACK_BYTES 64
+
+void apus_dp_reader_queue_ack(struct apus_dp_reader_state *s)
+{
+	if (s->ack_queued)
+		return;
+	s->ack_queued = true;
+	s->ack_next = s->reader->worker->ack_list;
+	s->reader->worker->ack_list = s;
+}
+
+void apus_dp_reader_send_ack(struct apus_dp_reader_state *state, struct apus_mono now)
+{
+	struct apus_dp_reader *r = state->reader;
+	struct apus_wire_acknack a = {.reader = r->eid, .writer = state->eid};
+
+	if (state->addr.family == 0)
+		return;
+	apus_dp_window_acknack(&state->window, &a.set, &a.final);
+	a.count = ++state->ack_count;
+	if (a.set.num_bits)
+		state->asked = now;
+	if (apus_wire_acknack(apus_dp_out_at(&r->worker->out, &state->addr, &state->prefix,
+					     ACKNACK_BYTES),
+			      &a) == 0)
+		apus_counter_add(&r->counters.acknacks_sent, 1);
+}
+
+/* Asks for what is missing: now, or so much later that requests keep their distance. */
+void apus_dp_reader_ask(struct apus_dp_reader_state *s, struct apus_mono now, int64_t delay_ns)
+{
+	struct apus_mono due = apus_mono_add(now, delay_ns);
+	struct apus_mono spaced = apus_mono_add(s->asked, ASK_AGAIN_NS);
+
+	if (s->asked.ns && apus_mono_before(due, spaced))
+		due = spaced;
+	if (!apus_mono_before(now, due)) {
+		apus_dp_reader_queue_ack(s);
+		return;
+	}
+	if (!apus_dp_timer_armed(&s->timer) || apus_mono_before(due, s->timer.due))
+		apus_dp_wheel_arm(&s->reader->worker->wheel, &s->timer, due);
+}
+
+void apus_dp_reader_timer(struct apus_dp_timer *timer, struct apus_mono now)
+{
+	struct apus_dp_reader_state *s =
+		(struct apus_dp_reader_state *)((char *)timer -
+						offsetof(struct apus_dp_reader_state, timer));
+
+	if (!s->window.heartbeat_seen) {
+		/* The writer has not been heard: it may not know us yet. Keep asking, ever rarer. */
+		apus_dp_reader_queue_ack(s);
+		s->greet_ns = s->greet_ns * 2 < GREET_MAX_NS ? s->greet_ns * 2 : GREET_MAX_NS;
+		apus_dp_wheel_arm(&s->reader->worker->wheel, &s->timer,
+				  apus_mono_add(now, s->greet_ns));
+	} else if (s->answer_due || apus_dp_window_has_missing(&s->window)) {
+		apus_dp_reader_queue_ack(s);
+	}
+	s->answer_due = false;
+}
+
+void apus_dp_reader_greet(struct apus_dp_reader_state *state, struct apus_mono now)
+{
+	apus_dp_reader_queue_ack(state);
+	state->greet_ns = GREET_FIRST_NS;
+	apus_dp_wheel_arm(&state->reader->worker->wheel, &state->timer,
+			  apus_mono_add(now, state->greet_ns));
+}

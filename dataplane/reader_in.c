@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arrival at a reader: submessages in, samples through the one admission path; see reader.h. */
+#include "dataplane/reader_internal.h"
+
+#include <string.h>
+#include <unistd.h>
+
+void apus_dp_reader_raise(struct apus_dp_reader *reader)
+{
+	uint64_t one = 1;
+
+	if (!reader->event_wanted || reader->event_raised)
+		return;
+	reader->event_raised = true;
+	(void)!write(reader->event_fd, &one, sizeof(one));
+}
+
+static enum apus_dp_admit_result to_sink(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in,
+					 struct apus_mono now)
+{
+	struct apus_dp_sink_sample sample = {
+		.writer = s->guid,
+		.seq = in->seq,
+		.change = in->change,
+		.key_only = in->key_only,
+		.payload = in->payload,
+		.payload_bytes = in->payload_bytes,
+		.key_hash = in->key_hash,
+		.from = in->origin ? in->origin->from : NULL,
+		.datagram_bytes = in->origin ? in->origin->datagram_bytes : 0,
+	};
+
+	s->reader->config.sink(s->reader->config.sink_user, &sample, now);
+	return APUS_DP_STORED;
+}
+
+/* Names the instance: by the key in the payload, else by the key that a short hash holds in clear, else
+ * by the hash itself (a notice for an instance already known). False: it names none. */
+static bool name_instance(struct apus_dp_reader *r, const struct apus_dp_incoming *in,
+			  struct apus_dp_arrival *a, uint8_t *key)
+{
+	int n;
+
+	if (r->plan.max_bytes == 0)
+		return true;
+	if (in->payload) {
+		n = apus_wire_key_extract(&r->plan, in->payload, in->payload_bytes, in->key_only, key,
+					  APUS_DP_KEY_BYTES_MAX);
+		if (n < 0)
+			return false;
+		a->key = key;
+		a->key_bytes = (size_t)n;
+		return true;
+	}
+	if (!in->key_hash)
+		return false;
+	n = apus_wire_key_from_hash(&r->plan, in->key_hash, key, APUS_DP_KEY_BYTES_MAX);
+	if (n >= 0) {
+		a->key = key;
+		a->key_bytes = (size_t)n;
+	} else {
+		a->key_hash = in->key_hash;
+	}
+	return true;
+}
+
+static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in,
+					  struct apus_mono now)
+{
+	struct apus_dp_reader *r = s->reader;
+	uint8_t key[APUS_DP_KEY_BYTES_MAX];
+	struct apus_dp_admission admission;
+	struct apus_dp_arrival a = {
+		.match_slot = s->slot,
+		.seq = in->seq,
+		.reliable = s->reliable,
+		.refused_before = apus_dp_window_was_refused(&s->window, in->seq),
+		.has_data = in->payload && !in->key_only,
+		.change = in->change & (APUS_DP_DISPOSE | APUS_DP_UNREGISTER),
+		.source_time = in->source,
+		.payload = in->payload,
+		.payload_bytes = in->payload_bytes,
+	};
+
+	if (!a.has_data && a.change == 0) {
+		/* Neither data nor a change of state: nothing a reader could show. */
+		apus_counter_add(&r->counters.bad_key, 1);
+		return APUS_DP_MALFORMED;
+	}
+	if (!name_instance(r, in, &a, key)) {
+		apus_counter_add(&r->counters.bad_key, 1);
+		return APUS_DP_MALFORMED;
+	}
+	a.wall_now = r->inbox.peers.peers[s->slot].lifespan_ns != APUS_INFINITE_NS ||
+				     r->config.inbox.lifespan_ns != APUS_INFINITE_NS
+			     ? apus_wall_now()
+			     : APUS_WALL_NONE;
+	apus_dp_admit(&r->inbox, &a, now, &admission);
+	if (admission.available) {
+		apus_counter_add(&r->counters.delivered, 1);
+		apus_dp_reader_raise(r);
+	}
+	return admission.result;
+}
+
+enum apus_dp_admit_result apus_dp_reader_admit(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in,
+				       struct apus_mono now)
+{
+	struct apus_dp_reader *r = s->reader;
+	enum apus_dp_admit_result result;
+
+	if (in->payload_bytes > r->config.payload_bytes_max) {
+		apus_counter_add(&r->counters.too_large, 1);
+		return APUS_DP_MALFORMED;
+	}
+	result = r->config.sink ? to_sink(s, in, now) : to_inbox(s, in, now);
+	apus_counter_add(&r->counters.results[result], 1);
+	return result;
+}
+
+/* --- submessages --------------------------------------------------------------------------------- */
+
+void apus_dp_reader_arrive(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in, struct apus_mono now)
+{
+	struct apus_dp_reader *r = s->reader;
+
+	apus_counter_add(&r->counters.received, 1);
+	switch (apus_dp_window_check(&s->window, in->seq)) {
+	case APUS_DP_SEQ_NEW_IN_ORDER:
+		apus_dp_reader_settle(s, in->seq, apus_dp_reader_admit(s, in, now));
+		if (s->held_first)
+			apus_dp_reader_drain(s, now);
+		break;
+	case APUS_DP_SEQ_NEW_OUT_OF_ORDER:
+		apus_dp_reader_hold_back(s, in);
+		apus_dp_reader_ask(s, now, APUS_DP_HOLE_NS);
+		break;
+	case APUS_DP_SEQ_DUPLICATE: apus_counter_add(&r->counters.duplicates, 1); break;
+	case APUS_DP_SEQ_BEYOND: apus_counter_add(&r->counters.beyond, 1); break;
+	}
+}
+
+static struct apus_dp_incoming from_data(const struct apus_wire_data *data,
+				 const struct apus_dp_origin *origin)
+{
+	return (struct apus_dp_incoming){
+		.seq = data->seq,
+		.source = origin->timestamp,
+		.change = (uint8_t)(data->qos.status_info &
+				    (APUS_WIRE_STATUS_DISPOSED | APUS_WIRE_STATUS_UNREGISTERED)),
+		.key_only = data->key_only,
+		.payload = data->payload,
+		.payload_bytes = data->payload ? data->payload_bytes : 0,
+		.key_hash = data->qos.has_key_hash ? data->qos.key_hash : NULL,
+		.origin = origin,
+	};
+}
+
+void apus_dp_reader_data(struct apus_dp_reader_state *state, const struct apus_wire_data *data,
+			 const struct apus_dp_origin *origin, struct apus_mono now)
+{
+	struct apus_dp_incoming in = from_data(data, origin);
+
+	if (state->local) {
+		apus_counter_add(&state->reader->counters.other_route, 1);
+		return;
+	}
+	apus_dp_reader_arrive(state, &in, now);
+}
+
+void apus_dp_reader_stateless(struct apus_dp_reader *reader, const struct apus_guid *writer,
+			      const struct apus_wire_data *data,
+			      const struct apus_dp_origin *origin, struct apus_mono now)
+{
+	struct apus_dp_incoming in = from_data(data, origin);
+	struct apus_dp_reader_state nobody = {.guid = *writer, .reader = reader};
+
+	apus_counter_add(&reader->counters.received, 1);
+	if (in.payload_bytes > reader->config.payload_bytes_max)
+		apus_counter_add(&reader->counters.too_large, 1);
+	else
+		to_sink(&nobody, &in, now);
+}
+
+/* Several heartbeats within the delay get one answer. */
+static void answer_later(struct apus_dp_reader_state *s, struct apus_mono now, int64_t delay_ns)
+{
+	struct apus_mono due = apus_mono_add(now, delay_ns);
+
+	s->answer_due = true;
+	if (!apus_dp_timer_armed(&s->timer) || apus_mono_before(due, s->timer.due))
+		apus_dp_wheel_arm(&s->reader->worker->wheel, &s->timer, due);
+}
+
+void apus_dp_reader_heartbeat(struct apus_dp_reader_state *state,
+			      const struct apus_wire_heartbeat *heartbeat, struct apus_mono now)
+{
+	int64_t delay_ns = state->reader->worker->config.ack_delay_ns;
+	unsigned result;
+
+	if (!state->reliable || state->local)
+		return;
+	apus_counter_add(&state->reader->counters.heartbeats, 1);
+	result = apus_dp_window_heartbeat(&state->window, heartbeat->first, heartbeat->last,
+					  (int32_t)heartbeat->count, heartbeat->final,
+					  heartbeat->liveliness, now);
+	if (result & APUS_DP_HB_RESTORED)
+		apus_dp_reader_drop_held(state); /* the window has forgotten them */
+	if (result & APUS_DP_HB_ADVANCED)
+		apus_dp_reader_drain(state, now);
+	if (result & APUS_DP_HB_LIVELINESS && !state->reader->config.sink)
+		apus_dp_inbox_assert(&state->reader->inbox, state->slot, now);
+	if (!(result & APUS_DP_HB_ACK))
+		return;
+	if (apus_dp_window_has_missing(&state->window))
+		apus_dp_reader_ask(state, now, delay_ns);
+	else if (delay_ns == 0)
+		apus_dp_reader_queue_ack(state);
+	else
+		answer_later(state, now, delay_ns);
+}
+
+void apus_dp_reader_gap(struct apus_dp_reader_state *state, const struct apus_wire_gap *gap,
+			struct apus_mono now)
+{
+	if (!state->reliable || state->local)
+		return;
+	apus_counter_add(&state->reader->counters.gaps, 1);
+	if (apus_dp_window_gap(&state->window, gap->start, &gap->set))
+		apus_dp_reader_drain(state, now);
+}
+
+bool apus_dp_reader_local(struct apus_dp_reader *reader, const struct apus_dp_local_sample *sample,
+			  struct apus_mono now)
+{
+	struct apus_dp_incoming in = {
+		.seq = sample->seq,
+		.source = sample->source,
+		.change = sample->kind,
+		.key_only = sample->key_only,
+		.payload = sample->payload_bytes ? sample->payload : NULL,
+		.payload_bytes = sample->payload_bytes,
+	};
+
+	for (uint32_t i = 0; i < reader->match_count; i++) {
+		struct apus_dp_reader_state *s = &reader->states[reader->order[i]];
+
+		if (s->match_id != sample->match_id)
+			continue;
+		apus_counter_add(&reader->counters.received, 1);
+		if (apus_dp_reader_admit(s, &in, now) != APUS_DP_REFUSED)
+			return true;
+		reader->any_refused = true;
+		return false;
+	}
+	/* The reader has not adopted this match yet: the writer offers again. */
+	return false;
+}

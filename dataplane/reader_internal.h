@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the reader share: reader.c (life), reader_in.c (arrival and admission), reader_hold.c
+ * (order), reader_frag.c (reassembly), reader_ack.c (requests), reader_adopt.c, reader_access.c. Nothing
+ * else includes this.
+ */
+#ifndef APUS_DATAPLANE_READER_INTERNAL_H
+#define APUS_DATAPLANE_READER_INTERNAL_H
+
+#include "dataplane/cache.h"
+#include "dataplane/reader.h"
+#include "dataplane/worker.h"
+
+/** Longest canonical key a reader handles, in bytes. */
+#define APUS_DP_KEY_BYTES_MAX 1024
+/** A hole seen by a DATA is asked for after this time if no HEARTBEAT came meanwhile: some writers
+ *  heartbeat only every 3 s, and plain reordering closes most holes sooner. */
+#define APUS_DP_HOLE_NS (5 * APUS_NS_PER_MS)
+
+/** One sample on its way in, whatever the route. */
+struct apus_dp_incoming {
+	apus_seq seq;
+	struct apus_wall source;
+	uint8_t change; /* status info bits */
+	bool key_only;
+	const uint8_t *payload;
+	uint32_t payload_bytes;
+	const uint8_t *key_hash;
+	const struct apus_dp_origin *origin; /* NULL: same process, or held back */
+};
+
+/** The payload of a slot of the reader's pool. */
+static inline uint8_t *apus_dp_reader_slot(const struct apus_dp_reader *r, uint32_t slot)
+{
+	return (uint8_t *)apus_shm_pool_slot(&r->pool, slot) + APUS_DP_SLOT_PAYLOAD;
+}
+
+/** Copies a payload into a free slot; APUS_SHM_NO_SLOT if there is none. */
+uint32_t apus_dp_reader_store(struct apus_dp_reader *r, const uint8_t *payload, size_t bytes);
+/** The slot of the reader's pool that a payload lies in already; else APUS_SHM_NO_SLOT. */
+uint32_t apus_dp_reader_slot_of(const struct apus_dp_reader *r, const uint8_t *payload);
+
+/** reader_in.c: admits one sample through sink or inbox. */
+enum apus_dp_admit_result apus_dp_reader_admit(struct apus_dp_reader_state *s,
+					       const struct apus_dp_incoming *in,
+					       struct apus_mono now);
+/** A whole sample of a matched writer has come: deliver it, hold it back, or drop it. */
+void apus_dp_reader_arrive(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in,
+			   struct apus_mono now);
+
+/** reader_hold.c: keeps a sample that arrived out of order. */
+void apus_dp_reader_hold_back(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in);
+/** Settles one number after admission; false if the sample was refused. */
+bool apus_dp_reader_settle(struct apus_dp_reader_state *s, apus_seq seq,
+			   enum apus_dp_admit_result result);
+/** Delivers held samples whose turn has come. */
+void apus_dp_reader_drain(struct apus_dp_reader_state *s, struct apus_mono now);
+
+/** reader_ack.c: an acknowledgement leaves at the end of the burst. */
+void apus_dp_reader_queue_ack(struct apus_dp_reader_state *s);
+/** Asks for what is missing: after delay_ns, or so much later that requests keep their distance. */
+void apus_dp_reader_ask(struct apus_dp_reader_state *s, struct apus_mono now, int64_t delay_ns);
+
+#endif
