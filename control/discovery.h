@@ -130,18 +130,21 @@ int apus_ctl_discovery_set_self(struct apus_ctl_discovery *discovery,
 /**
  * Adds an endpoint of ours: admits it to the graph, then writes its SEDP record.
  * record: apus_wire_endpoint_record_make() plus locators. Returns 0, or as apus_ctl_graph_add_endpoint()
- * (APUS_EEXIST for a known GUID), or what ops.write returned; on failure nothing has changed.
+ * (APUS_EEXIST for a known GUID), or what ops.write returned; on failure the endpoint is not known.
  */
 int apus_ctl_discovery_add_local(struct apus_ctl_discovery *discovery,
 				 const struct apus_wire_endpoint_record *record,
 				 const struct apus_ctl_local *local,
 				 struct apus_ctl_endpoint **endpoint_out);
 /** Replaces the record of an endpoint of ours (filter, partitions, strength changed): re-encodes, writes,
- *  re-matches. generation: of its filter, greater than the last. Errors as above. */
+ *  re-matches. generation: of its filter, greater than the last. Returns 0, APUS_ENOENT, APUS_EINVAL
+ *  (generation), as apus_ctl_graph_add_endpoint(); or what ops.write returned: then the record is in
+ *  force here but not announced, and the call may be repeated with a greater generation. */
 int apus_ctl_discovery_change_local(struct apus_ctl_discovery *discovery,
 				    const struct apus_wire_endpoint_record *record,
 				    apus_seq generation);
-/** Removes an endpoint of ours and announces its end. Returns 0 or APUS_ENOENT. */
+/** Removes an endpoint of ours and announces its end. Returns 0, APUS_ENOENT, or what ops.write returned:
+ *  then it is removed, but others learn of it with our lease only. */
 int apus_ctl_discovery_remove_local(struct apus_ctl_discovery *discovery,
 				    const struct apus_guid *guid);
 

@@ -622,6 +622,16 @@ void apus_ctl_graph_on_match_end(struct apus_ctl_graph *g,
 
 /* ---- figures ------------------------------------------------------------------------------------ */
 
+const struct apus_ctl_locator_policy *apus_ctl_graph_policy(const struct apus_ctl_graph *g)
+{
+	return &g->config.locators;
+}
+
+uint32_t apus_ctl_graph_participant_capacity(const struct apus_ctl_graph *g)
+{
+	return g->config.participants + 1;
+}
+
 uint32_t apus_ctl_graph_endpoint_capacity(const struct apus_ctl_graph *g)
 {
 	return g->endpoint_capacity;

@@ -238,6 +238,11 @@ void apus_ctl_graph_on_match_end(struct apus_ctl_graph *graph,
 int apus_ctl_graph_mismatch(const struct apus_wire_endpoint_record *writer,
 			    const struct apus_wire_endpoint_record *reader, bool strict_types);
 
+/** What was configured to be reachable. Lives as long as the graph. */
+const struct apus_ctl_locator_policy *apus_ctl_graph_policy(const struct apus_ctl_graph *graph);
+
+/** Slots: participant indices are below the first, endpoint and match indices below the others. */
+uint32_t apus_ctl_graph_participant_capacity(const struct apus_ctl_graph *graph);
 uint32_t apus_ctl_graph_endpoint_capacity(const struct apus_ctl_graph *graph);
 uint32_t apus_ctl_graph_match_capacity(const struct apus_ctl_graph *graph);
 uint32_t apus_ctl_graph_participant_count(const struct apus_ctl_graph *graph); /**< remote ones */

@@ -36,10 +36,10 @@ struct apus_ctl_publisher_config {
 };
 
 struct apus_ctl_publisher_counters {
-	struct apus_counter published;        /**< snapshots */
-	struct apus_counter deferred;         /**< turns in which an endpoint had to wait for a reclaim */
-	struct apus_counter reclaimed;        /**< snapshots freed */
-	struct apus_counter filters_refused;  /**< remote filters not compiled: text, class, or a limit */
+	struct apus_counter published;       /**< snapshots */
+	struct apus_counter deferred;        /**< turns in which an endpoint had to wait for a reclaim */
+	struct apus_counter reclaimed;       /**< snapshots freed */
+	struct apus_counter filters_refused; /**< remote filters not applied: text, class, or a limit */
 };
 
 /** Creates a publisher for a graph, which must outlive it. Returns 0 or APUS_ENOMEM. */
@@ -60,9 +60,9 @@ uint32_t apus_ctl_publisher_reclaim(struct apus_ctl_publisher *publisher);
 
 /**
  * Sets the filter of a local reader and marks it for publication. The predicate passes into the
- * publisher's possession, also on failure (freed then); NULL = no filter. generation: greater than the
- * one before. Returns 0, APUS_EINVAL (generation, not a local reader), APUS_ELIMIT (filter.unique),
- * APUS_ENOMEM. For filters of local readers the key of uniqueness is the record's text.
+ * publisher's possession on success only; NULL = no filter. generation: greater than the one before.
+ * Each filter of a local reader counts as one of filter_unique; one that replaces another always fits.
+ * Returns 0, APUS_EINVAL (generation, not a local reader), APUS_ELIMIT, APUS_ENOMEM.
  */
 int apus_ctl_publisher_set_filter(struct apus_ctl_publisher *publisher,
 				  struct apus_ctl_endpoint *reader,
@@ -79,10 +79,8 @@ uint64_t apus_ctl_publisher_forget(struct apus_ctl_publisher *publisher,
 /** True if every worker has passed this epoch. */
 bool apus_ctl_publisher_passed(const struct apus_ctl_publisher *publisher, uint64_t epoch);
 
-/** The present predicate of a local reader (for tests and printing), NULL if none. */
-const struct apus_dp_predicate *
-apus_ctl_publisher_filter(const struct apus_ctl_publisher *publisher,
-			  const struct apus_ctl_endpoint *reader);
+/** Compiled filters held now. */
+uint32_t apus_ctl_publisher_filter_count(const struct apus_ctl_publisher *publisher);
 const struct apus_ctl_publisher_counters *
 apus_ctl_publisher_counters(const struct apus_ctl_publisher *publisher);
 

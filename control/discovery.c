@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The discovery state machine; see the header.
+ *
+ * Per participant it keeps, beside the graph's slot of the same number, when it was heard, whether it has
+ * proved itself, what went in and out, and when it is to be answered.
+ */
+#include "control/discovery.h"
+
+#include <stdlib.h>
+
+/* Longest random delay of an answer: spreads the answers of a domain's participants to one newcomer. */
+#define ANSWER_JITTER_NS (10 * APUS_NS_PER_MS)
+/* Answers in one turn, and the pause before the next: bounds what N arrivals at once cost. */
+#define ANSWERS_PER_TURN 8
+#define ANSWER_PAUSE_NS  (10 * APUS_NS_PER_MS)
+/* From so many waiting answers on, one multicast announcement stands for all it reaches. */
+#define ANSWERS_MERGED 5
+/* RTPS header, INFO_TS, DATA header and inline QoS around an announcement, UDP and IP headers; rounded up. */
+#define ANNOUNCEMENT_HEAD_BYTES 128
+/* What may be sent to an unproved address for each byte received from it. */
+#define AMPLIFICATION 3
+
+#define NEVER ((struct apus_mono){INT64_MAX})
+
+/* What discovery knows of a participant besides its record. */
+struct peer {
+	struct apus_mono heard;
+	struct apus_mono answer_due; /* 0: nothing is owed */
+	uint64_t received_bytes;     /* since its address is known */
+	uint64_t sent_bytes;
+	bool proved;
+};
+
+/* An encoded payload. */
+struct payload {
+	size_t bytes;
+	uint8_t at[APUS_WIRE_RECORD_PAYLOAD_MAX];
+};
+
+struct apus_ctl_discovery {
+	struct apus_ctl_discovery_config config;
+	struct apus_ctl_discovery_ops ops;
+	struct apus_ctl_discovery_counters counters;
+	struct apus_ctl_graph *graph;
+	struct apus_guid guid; /* our own */
+	struct apus_prefix prefix;
+	struct apus_dp_addr *peers;
+	struct peer *peer; /* by participant slot */
+
+	struct payload self;
+	struct payload scratch;
+	struct apus_mono next_announcement;
+	struct apus_mono last_multicast; /* 0: none yet */
+	struct apus_mono next_expiry;    /* not after the first lease that can run out */
+	struct apus_mono next_answer;    /* not after the first answer due */
+	uint32_t burst_left;
+	uint64_t random;
+};
+
+static struct apus_mono earlier(struct apus_mono a, struct apus_mono b)
+{
+	return apus_mono_before(a, b) ? a : b;
+}
+
+/* xorshift64*; quality is of no concern, only that two participants differ. */
+static int64_t random_below(struct apus_ctl_discovery *d, int64_t bound)
+{
+	d->random ^= d->random >> 12;
+	d->random ^= d->random << 25;
+	d->random ^= d->random >> 27;
+	return (int64_t)((d->random * UINT64_C(2685821657736338717)) >> 33) % bound;
+}
+
+static struct peer *peer_of(struct apus_ctl_discovery *d, const struct apus_ctl_participant *p)
+{
+	return &d->peer[p->idx];
+}
+
+/* ---- life --------------------------------------------------------------------------------------- */
+
+static int encode_self(struct apus_ctl_discovery *d,
+		       const struct apus_wire_participant_record *self)
+{
+	int bytes = apus_wire_participant_encode(self, d->scratch.at, sizeof(d->scratch.at));
+
+	if (bytes < 0)
+		return bytes;
+	d->self.bytes = (size_t)bytes;
+	memcpy(d->self.at, d->scratch.at, d->self.bytes);
+	return 0;
+}
+
+int apus_ctl_discovery_create(const struct apus_ctl_discovery_config *config,
+			      const struct apus_ctl_discovery_ops *ops, struct apus_ctl_graph *graph,
+			      const struct apus_wire_participant_record *self, struct apus_mono now,
+			      struct apus_ctl_discovery **discovery_out)
+{
+	struct apus_ctl_discovery *d = calloc(1, sizeof(*d));
+	int result = APUS_ENOMEM;
+
+	if (!d)
+		return APUS_ENOMEM;
+	d->config = *config;
+	d->ops = *ops;
+	d->graph = graph;
+	d->prefix = self->prefix;
+	d->guid = apus_guid_make(&self->prefix, (struct apus_eid){APUS_CTL_EID_PARTICIPANT});
+	d->random = config->seed | 1;
+	d->burst_left = config->burst_count;
+	d->next_announcement = now;
+	d->next_expiry = d->next_answer = NEVER;
+	d->peers = calloc(config->peer_count + 1, sizeof(*d->peers));
+	d->peer = calloc(apus_ctl_graph_participant_capacity(graph), sizeof(*d->peer));
+	if (d->peers && d->peer)
+		result = encode_self(d, self);
+	if (result) {
+		apus_ctl_discovery_destroy(d);
+		return result;
+	}
+	if (config->peer_count)
+		memcpy(d->peers, config->peers, config->peer_count * sizeof(*d->peers));
+	d->config.peers = d->peers;
+	*discovery_out = d;
+	return 0;
+}
+
+void apus_ctl_discovery_destroy(struct apus_ctl_discovery *d)
+{
+	if (!d)
+		return;
+	free(d->peers);
+	free(d->peer);
+	free(d);
+}
+
+int apus_ctl_discovery_set_self(struct apus_ctl_discovery *d,
+				const struct apus_wire_participant_record *self,
+				struct apus_mono now)
+{
+	int result = encode_self(d, self);
+
+	if (result)
+		return result;
+	apus_ctl_graph_set_self(d->graph, self);
+	d->next_announcement = earlier(d->next_announcement, now);
+	return 0;
+}
+
+/* ---- announcing --------------------------------------------------------------------------------- */
+
+static void send_to(struct apus_ctl_discovery *d, const struct apus_dp_addr *to)
+{
+	d->ops.announce(d->ops.user, to, &d->guid, d->self.at, d->self.bytes, false);
+	apus_counter_add(&d->counters.announcements_sent, 1);
+}
+
+/* Does a multicast announcement of ours reach it, as far as it says? */
+static bool hears_multicast(const struct apus_ctl_discovery *d, const struct apus_ctl_participant *p)
+{
+	return d->config.multicast.family && p->record.metatraffic_multicast.count;
+}
+
+static bool is_configured(const struct apus_ctl_discovery *d, const struct apus_dp_addr *addr)
+{
+	for (uint32_t i = 0; i < d->config.peer_count; i++)
+		if (apus_dp_addr_equal(&d->peers[i], addr))
+			return true;
+	return false;
+}
+
+/* Sends to a participant's own address, unless that could amplify. */
+static void send_directly(struct apus_ctl_discovery *d, const struct apus_ctl_participant *p)
+{
+	struct peer *peer = peer_of(d, p);
+	uint64_t bytes = d->self.bytes + ANNOUNCEMENT_HEAD_BYTES;
+
+	if (!p->metatraffic.family)
+		return;
+	if (!peer->proved && peer->sent_bytes + bytes >= AMPLIFICATION * peer->received_bytes) {
+		apus_counter_add(&d->counters.answers_withheld, 1);
+		return;
+	}
+	peer->sent_bytes += bytes;
+	send_to(d, &p->metatraffic);
+}
+
+/* Announces by multicast; whoever hears it needs no answer of his own any more. */
+static void send_multicast(struct apus_ctl_discovery *d, struct apus_mono now)
+{
+	struct apus_ctl_participant *p = NULL;
+
+	send_to(d, &d->config.multicast);
+	d->last_multicast = now;
+	while ((p = apus_ctl_graph_next_participant(d->graph, p)))
+		if (!p->local && hears_multicast(d, p))
+			peer_of(d, p)->answer_due.ns = 0;
+}
+
+/* One cycle: the group, the configured peers, and whom neither of them reaches. */
+static void announce(struct apus_ctl_discovery *d, struct apus_mono now)
+{
+	struct apus_ctl_participant *p = NULL;
+
+	if (d->config.multicast.family)
+		send_multicast(d, now);
+	for (uint32_t i = 0; i < d->config.peer_count; i++)
+		send_to(d, &d->peers[i]);
+	while ((p = apus_ctl_graph_next_participant(d->graph, p)))
+		if (!p->local && !hears_multicast(d, p) && !is_configured(d, &p->metatraffic))
+			send_directly(d, p);
+}
+
+void apus_ctl_discovery_depart(struct apus_ctl_discovery *d)
+{
+	int bytes = apus_wire_participant_key_encode(&d->guid, d->scratch.at, sizeof(d->scratch.at));
+	struct apus_ctl_participant *p = NULL;
+	struct apus_ctl_discovery_ops *ops = &d->ops;
+
+	if (bytes < 0)
+		return;
+	if (d->config.multicast.family)
+		ops->announce(ops->user, &d->config.multicast, &d->guid, d->scratch.at,
+			      (size_t)bytes, true);
+	for (uint32_t i = 0; i < d->config.peer_count; i++)
+		ops->announce(ops->user, &d->peers[i], &d->guid, d->scratch.at, (size_t)bytes, true);
+	while ((p = apus_ctl_graph_next_participant(d->graph, p)))
+		if (!p->local && p->metatraffic.family && peer_of(d, p)->proved &&
+		    !is_configured(d, &p->metatraffic))
+			ops->announce(ops->user, &p->metatraffic, &d->guid, d->scratch.at,
+				      (size_t)bytes, true);
+}
+
+/* ---- answers ------------------------------------------------------------------------------------ */
+
+static void owe_answer(struct apus_ctl_discovery *d, struct peer *peer, struct apus_mono now)
+{
+	if (peer->answer_due.ns)
+		return;
+	peer->answer_due = apus_mono_add(now, 1 + random_below(d, ANSWER_JITTER_NS));
+	d->next_answer = earlier(d->next_answer, peer->answer_due);
+}
+
+/* How many answers wait that one multicast announcement could stand for. */
+static uint32_t mergeable(struct apus_ctl_discovery *d)
+{
+	struct apus_ctl_participant *p = NULL;
+	uint32_t count = 0;
+
+	while ((p = apus_ctl_graph_next_participant(d->graph, p)))
+		count += !p->local && peer_of(d, p)->answer_due.ns && hears_multicast(d, p);
+	return count;
+}
+
+/* Answers whoever is due, some at a time; sets when to look again. */
+static void answer(struct apus_ctl_discovery *d, struct apus_mono now)
+{
+	struct apus_mono multicast_again =
+		apus_mono_add(d->last_multicast, d->config.burst_period_ns);
+	struct apus_ctl_participant *p = NULL;
+	uint32_t sent = 0;
+
+	if (mergeable(d) >= ANSWERS_MERGED && !apus_mono_before(now, multicast_again))
+		send_multicast(d, now);
+	d->next_answer = NEVER;
+	while ((p = apus_ctl_graph_next_participant(d->graph, p))) {
+		struct peer *peer = peer_of(d, p);
+
+		if (p->local || !peer->answer_due.ns)
+			continue;
+		if (sent < ANSWERS_PER_TURN && !apus_mono_before(now, peer->answer_due)) {
+			peer->answer_due.ns = 0;
+			send_directly(d, p);
+			sent++;
+			continue;
+		}
+		d->next_answer = earlier(d->next_answer, peer->answer_due);
+	}
+	if (sent == ANSWERS_PER_TURN && apus_mono_before(d->next_answer, NEVER))
+		d->next_answer = apus_mono_add(now, ANSWER_PAUSE_NS);
+}
+
+/* ---- leases ------------------------------------------------------------------------------------- */
+
+/* When a participant's lease runs out. A lease of 0 never does. */
+static struct apus_mono expiry(const struct apus_ctl_participant *p, const struct peer *peer)
+{
+	return p->record.lease_ns > 0 ? apus_mono_add(peer->heard, p->record.lease_ns) : NEVER;
+}
+
+static void expire(struct apus_ctl_discovery *d, struct apus_mono now)
+{
+	struct apus_ctl_participant *p = apus_ctl_graph_next_participant(d->graph, NULL), *next;
+
+	d->next_expiry = NEVER;
+	for (; p; p = next) {
+		struct apus_mono end = p->local ? NEVER : expiry(p, peer_of(d, p));
+		struct apus_prefix prefix = p->record.prefix;
+
+		next = apus_ctl_graph_next_participant(d->graph, p);
+		if (apus_mono_before(now, end)) {
+			d->next_expiry = earlier(d->next_expiry, end);
+			continue;
+		}
+		apus_ctl_graph_remove_participant(d->graph, &prefix);
+		apus_counter_add(&d->counters.lapsed, 1);
+	}
+}
+
+struct apus_mono apus_ctl_discovery_turn(struct apus_ctl_discovery *d, struct apus_mono now)
+{
+	if (!apus_mono_before(now, d->next_expiry))
+		expire(d, now);
+	if (!apus_mono_before(now, d->next_announcement)) {
+		announce(d, now);
+		d->burst_left -= d->burst_left > 0;
+		/* From now, not from when it was due: a control thread that was held up does not
+		 * make up for what it missed. */
+		d->next_announcement = apus_mono_add(now, d->burst_left ? d->config.burst_period_ns
+									: d->config.announce_period_ns);
+	}
+	if (!apus_mono_before(now, d->next_answer))
+		answer(d, now);
+	return earlier(earlier(d->next_announcement, d->next_expiry), d->next_answer);
+}
+
+/* ---- what comes in ------------------------------------------------------------------------------ */
+
+/* A participant at an address not seen before has proved nothing yet. */
+static void begin(struct peer *peer)
+{
+	memset(peer, 0, sizeof(*peer));
+}
+
+static int refuse_foreign(struct apus_ctl_discovery *d, int result)
+{
+	apus_counter_add(&d->counters.foreign, 1);
+	return result;
+}
+
+int apus_ctl_discovery_on_participant(struct apus_ctl_discovery *d,
+				      const struct apus_wire_participant_record *record,
+				      const struct apus_prefix *source,
+				      const struct apus_dp_addr *from, size_t datagram_bytes,
+				      struct apus_mono now)
+{
+	const struct apus_ctl_participant *known;
+	struct apus_ctl_participant *p;
+	struct apus_dp_addr before = {0};
+	struct peer *peer;
+	int result;
+
+	if (apus_prefix_equal(&record->prefix, &d->prefix)) {
+		apus_counter_add(&d->counters.own, 1);
+		return APUS_EAGAIN;
+	}
+	if (!apus_prefix_equal(&record->prefix, source))
+		return refuse_foreign(d, APUS_EPERM);
+	if (record->has_domain && record->domain != d->config.domain)
+		return refuse_foreign(d, APUS_EINVAL);
+	known = apus_ctl_graph_participant(d->graph, source);
+	if (known)
+		before = known->metatraffic;
+	result = apus_ctl_graph_add_participant(
+		d->graph, record,
+		apus_ctl_locators_same_host(apus_ctl_graph_policy(d->graph), from), &p);
+	if (result < 0)
+		return result;
+	apus_counter_add(&d->counters.participants_heard, 1);
+	peer = peer_of(d, p);
+	if (result == APUS_CTL_ADMITTED || !apus_dp_addr_equal(&before, &p->metatraffic))
+		begin(peer);
+	peer->heard = now;
+	peer->received_bytes += datagram_bytes;
+	d->next_expiry = earlier(d->next_expiry, expiry(p, peer));
+	if (!peer->proved)
+		owe_answer(d, peer, now);
+	return result;
+}
+
+int apus_ctl_discovery_on_participant_gone(struct apus_ctl_discovery *d, const struct apus_guid *gone,
+					   const struct apus_prefix *source)
+{
+	struct apus_prefix prefix = apus_guid_prefix(gone);
+	int result;
+
+	if (!apus_prefix_equal(&prefix, source) || apus_prefix_equal(source, &d->prefix))
+		return refuse_foreign(d, APUS_EPERM);
+	result = apus_ctl_graph_remove_participant(d->graph, &prefix);
+	if (result == 0)
+		apus_counter_add(&d->counters.departed, 1);
+	return result;
+}
+
+void apus_ctl_discovery_on_evidence(struct apus_ctl_discovery *d, const struct apus_prefix *source,
+				    struct apus_mono now)
+{
+	struct apus_ctl_participant *p = apus_ctl_graph_participant(d->graph, source);
+	struct peer *peer;
+
+	if (!p || p->local)
+		return;
+	peer = peer_of(d, p);
+	peer->proved = true;
+	peer->answer_due.ns = 0;
+	if (apus_mono_before(peer->heard, now))
+		peer->heard = now;
+}
+
+/* Is this endpoint the sender's own, and the sender not ourselves? */
+static bool is_of(const struct apus_ctl_discovery *d, const struct apus_guid *guid,
+		  const struct apus_prefix *source)
+{
+	struct apus_prefix prefix = apus_guid_prefix(guid);
+
+	return apus_prefix_equal(&prefix, source) && !apus_prefix_equal(source, &d->prefix);
+}
+
+int apus_ctl_discovery_on_endpoint(struct apus_ctl_discovery *d,
+				   const struct apus_wire_endpoint_record *record,
+				   const struct apus_prefix *source, apus_seq seq,
+				   struct apus_mono now)
+{
+	int result;
+
+	if (!is_of(d, &record->guid, source))
+		return refuse_foreign(d, APUS_EPERM);
+	apus_ctl_discovery_on_evidence(d, source, now);
+	result = apus_ctl_graph_add_endpoint(d->graph, record, NULL, seq, NULL);
+	if (result == APUS_ENOENT)
+		apus_counter_add(&d->counters.orphans, 1);
+	return result;
+}
+
+int apus_ctl_discovery_on_endpoint_gone(struct apus_ctl_discovery *d, const struct apus_guid *gone,
+					const struct apus_prefix *source, struct apus_mono now)
+{
+	struct apus_ctl_endpoint *e;
+
+	if (!is_of(d, gone, source))
+		return refuse_foreign(d, APUS_EPERM);
+	apus_ctl_discovery_on_evidence(d, source, now);
+	e = apus_ctl_graph_endpoint(d->graph, gone);
+	/* Built-in endpoints end with their participant, not by a word of SEDP. */
+	return e && !e->is_builtin ? apus_ctl_graph_remove_endpoint(d->graph, gone) : APUS_ENOENT;
+}
+
+/* ---- our own ------------------------------------------------------------------------------------ */
+
+static struct apus_eid sedp_writer(bool is_writer)
+{
+	return (struct apus_eid){is_writer ? APUS_CTL_EID_PUBLICATIONS_WRITER
+					   : APUS_CTL_EID_SUBSCRIPTIONS_WRITER};
+}
+
+/* Encodes into the scratch buffer. */
+static int encode(struct apus_ctl_discovery *d, const struct apus_wire_endpoint_record *record)
+{
+	int bytes = apus_wire_endpoint_encode(record, d->scratch.at, sizeof(d->scratch.at));
+
+	if (bytes < 0)
+		return bytes;
+	d->scratch.bytes = (size_t)bytes;
+	return 0;
+}
+
+static int write_record(struct apus_ctl_discovery *d, const struct apus_wire_endpoint_record *record)
+{
+	return d->ops.write(d->ops.user, sedp_writer(record->is_writer), &record->guid,
+			    d->scratch.at, d->scratch.bytes, false);
+}
+
+int apus_ctl_discovery_add_local(struct apus_ctl_discovery *d,
+				 const struct apus_wire_endpoint_record *record,
+				 const struct apus_ctl_local *local,
+				 struct apus_ctl_endpoint **endpoint_out)
+{
+	struct apus_ctl_endpoint *e;
+	int result;
+
+	if (apus_ctl_graph_endpoint(d->graph, &record->guid))
+		return APUS_EEXIST;
+	result = encode(d, record);
+	if (result)
+		return result;
+	result = apus_ctl_graph_add_endpoint(d->graph, record, local, 1, &e);
+	if (result < 0)
+		return result;
+	result = write_record(d, record);
+	if (result) {
+		apus_ctl_graph_remove_endpoint(d->graph, &record->guid);
+		return result;
+	}
+	*endpoint_out = e;
+	return 0;
+}
+
+int apus_ctl_discovery_change_local(struct apus_ctl_discovery *d,
+				    const struct apus_wire_endpoint_record *record,
+				    apus_seq generation)
+{
+	struct apus_ctl_endpoint *e = apus_ctl_graph_endpoint(d->graph, &record->guid);
+	int result;
+
+	if (!e || !e->is_local || e->is_builtin)
+		return APUS_ENOENT;
+	if (generation <= e->generation)
+		return APUS_EINVAL;
+	result = encode(d, record);
+	if (result)
+		return result;
+	result = apus_ctl_graph_add_endpoint(d->graph, record, NULL, generation, NULL);
+	if (result < 0)
+		return result;
+	return write_record(d, record);
+}
+
+int apus_ctl_discovery_remove_local(struct apus_ctl_discovery *d, const struct apus_guid *guid)
+{
+	struct apus_ctl_endpoint *e = apus_ctl_graph_endpoint(d->graph, guid);
+	struct apus_guid key = *guid; /* may stand in what is removed */
+	bool is_writer;
+	int bytes;
+
+	if (!e || !e->is_local || e->is_builtin)
+		return APUS_ENOENT;
+	is_writer = e->is_writer;
+	apus_ctl_graph_remove_endpoint(d->graph, &key);
+	bytes = apus_wire_endpoint_key_encode(&key, d->scratch.at, sizeof(d->scratch.at));
+	if (bytes < 0)
+		return bytes;
+	return d->ops.write(d->ops.user, sedp_writer(is_writer), &key, d->scratch.at, (size_t)bytes,
+			    true);
+}
+
+bool apus_ctl_discovery_proved(const struct apus_ctl_discovery *d,
+			       const struct apus_ctl_participant *participant)
+{
+	return participant->local || d->peer[participant->idx].proved;
+}
+
+const struct apus_ctl_discovery_counters *
+apus_ctl_discovery_counters(const struct apus_ctl_discovery *d)
+{
+	return &d->counters;
+}

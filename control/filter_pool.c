@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pool of compiled filters; see the header. */
+#include "control/filter_pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+int apus_ctl_filter_pool_init(struct apus_ctl_filter_pool *pool, uint32_t capacity,
+			      const struct apus_ctl_filter_limits *limits)
+{
+	uint32_t buckets = 8;
+
+	while (buckets < capacity)
+		buckets *= 2;
+	memset(pool, 0, sizeof(*pool));
+	pool->limits = *limits;
+	pool->capacity = capacity;
+	pool->bucket_mask = buckets - 1;
+	pool->buckets = calloc(buckets, sizeof(*pool->buckets));
+	return pool->buckets ? 0 : APUS_ENOMEM;
+}
+
+void apus_ctl_filter_pool_fini(struct apus_ctl_filter_pool *pool)
+{
+	free(pool->buckets);
+}
+
+/* Length of the expression and the parameters as they stand in a record, each with its NUL. */
+static size_t parameters_bytes(const struct apus_wire_endpoint_record *record)
+{
+	const char *at = record->text + record->filter.parameters_offset;
+	const char *end = at;
+
+	for (uint32_t i = 0; i < record->filter.parameter_count; i++)
+		end += strlen(end) + 1;
+	return (size_t)(end - at);
+}
+
+static uint64_t hash_text(const struct apus_type *type, const char *text, size_t bytes)
+{
+	return XXH3_64bits_withSeed(text, bytes, (uint64_t)(uintptr_t)type);
+}
+
+/* A node that holds the text of a record's filter and nothing else yet. */
+static struct apus_ctl_shared_filter *describe(const struct apus_type *type,
+					       const struct apus_wire_endpoint_record *record)
+{
+	size_t expression = record->filter.expression.bytes + 1u;
+	size_t parameters = parameters_bytes(record);
+	struct apus_ctl_shared_filter *f = calloc(1, sizeof(*f) + expression + parameters);
+
+	if (!f)
+		return NULL;
+	memcpy(f->text, apus_wire_record_text(record, record->filter.expression), expression);
+	memcpy(f->text + expression, record->text + record->filter.parameters_offset, parameters);
+	f->text_bytes = expression + parameters;
+	f->type = type;
+	f->hash = hash_text(type, f->text, f->text_bytes);
+	f->refs = 1;
+	return f;
+}
+
+static struct apus_ctl_shared_filter *find(const struct apus_ctl_filter_pool *pool,
+					   const struct apus_ctl_shared_filter *like)
+{
+	struct apus_ctl_shared_filter *f = pool->buckets[like->hash & pool->bucket_mask];
+
+	while (f && (f->type != like->type || f->text_bytes != like->text_bytes ||
+		     memcmp(f->text, like->text, f->text_bytes) != 0))
+		f = f->next;
+	return f;
+}
+
+static bool compile(const struct apus_ctl_filter_pool *pool, struct apus_ctl_shared_filter *f,
+		    const struct apus_wire_endpoint_record *record)
+{
+	const char *parameters[APUS_WIRE_FILTER_PARAMETERS_MAX];
+	uint32_t count = apus_wire_endpoint_record_parameters(record, parameters);
+
+	return pool->count < pool->capacity &&
+	       apus_ctl_filter_compile(f->type, f->text, parameters, count, &pool->limits,
+				       &f->predicate, NULL) == 0;
+}
+
+struct apus_ctl_shared_filter *
+apus_ctl_filter_pool_get(struct apus_ctl_filter_pool *pool, const struct apus_type *type,
+			 const struct apus_wire_endpoint_record *record)
+{
+	struct apus_ctl_shared_filter *f, *known;
+
+	if (record->filter.over_limit ||
+	    strcmp(apus_wire_record_text(record, record->filter.class_name),
+		   APUS_CTL_FILTER_CLASS) != 0)
+		return NULL;
+	f = describe(type, record);
+	if (!f)
+		return NULL;
+	known = find(pool, f);
+	if (known || !compile(pool, f, record)) {
+		free(f);
+		return apus_ctl_filter_pool_hold(known);
+	}
+	f->next = pool->buckets[f->hash & pool->bucket_mask];
+	pool->buckets[f->hash & pool->bucket_mask] = f;
+	pool->count++;
+	return f;
+}
+
+struct apus_ctl_shared_filter *
+apus_ctl_filter_pool_wrap(struct apus_ctl_filter_pool *pool, struct apus_dp_predicate *predicate,
+			  const struct apus_ctl_shared_filter *replaces)
+{
+	struct apus_ctl_shared_filter *f;
+
+	/* The replaced one still counts until its last snapshot is reclaimed, so one that takes its
+	 * place may exceed the capacity for that long: a change at the limit succeeds. */
+	if (pool->count >= pool->capacity && !replaces)
+		return NULL;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return NULL;
+	f->predicate = predicate;
+	f->refs = 1;
+	pool->count++;
+	return f;
+}
+
+struct apus_ctl_shared_filter *apus_ctl_filter_pool_hold(struct apus_ctl_shared_filter *f)
+{
+	if (f)
+		f->refs++;
+	return f;
+}
+
+void apus_ctl_filter_pool_drop(struct apus_ctl_filter_pool *pool, struct apus_ctl_shared_filter *f)
+{
+	struct apus_ctl_shared_filter **link;
+
+	if (!f || --f->refs)
+		return;
+	if (f->type) {
+		link = &pool->buckets[f->hash & pool->bucket_mask];
+		while (*link != f)
+			link = &(*link)->next;
+		*link = f->next;
+	}
+	pool->count--;
+	apus_ctl_filter_free(f->predicate);
+	free(f);
+}

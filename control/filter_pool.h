@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compiled filters shared by reference count, one for each (type, expression, parameters), at most a
+ * fixed number of them. Used by publish.c alone, under control's lock; a predicate lives until the last
+ * reference is dropped, so whoever hands one to the data plane keeps a reference until the reclaim.
+ */
+#ifndef APUS_CONTROL_FILTER_POOL_H
+#define APUS_CONTROL_FILTER_POOL_H
+
+#include "control/filter.h"
+#include "wire/record.h"
+
+/** A compiled filter with its references. */
+struct apus_ctl_shared_filter {
+	struct apus_dp_predicate *predicate;
+	uint32_t refs;
+	const struct apus_type *type; /* NULL: a local reader's own, not to be found by text */
+	uint64_t hash;
+	struct apus_ctl_shared_filter *next;
+	size_t text_bytes;
+	char text[]; /* expression and parameters, each with its NUL */
+};
+
+struct apus_ctl_filter_pool {
+	struct apus_ctl_filter_limits limits;
+	uint32_t capacity, count;
+	uint32_t bucket_mask;
+	struct apus_ctl_shared_filter **buckets;
+};
+
+/** Prepares a pool for `capacity` filters. Returns 0 or APUS_ENOMEM. */
+int apus_ctl_filter_pool_init(struct apus_ctl_filter_pool *pool, uint32_t capacity,
+			      const struct apus_ctl_filter_limits *limits);
+/** Frees the table; every reference must have been dropped. */
+void apus_ctl_filter_pool_fini(struct apus_ctl_filter_pool *pool);
+
+/** A reference to the compiled filter of a record, compiling it if it is new. NULL if the class is not
+ *  ours, the text does not compile, a limit is reached or memory is short. */
+struct apus_ctl_shared_filter *
+apus_ctl_filter_pool_get(struct apus_ctl_filter_pool *pool, const struct apus_type *type,
+			 const struct apus_wire_endpoint_record *record);
+/** Wraps a predicate compiled elsewhere; takes it over on success. NULL without room or memory.
+ *  replaces: one it stands in for, whose place it may use (NULL: none). */
+struct apus_ctl_shared_filter *
+apus_ctl_filter_pool_wrap(struct apus_ctl_filter_pool *pool, struct apus_dp_predicate *predicate,
+			  const struct apus_ctl_shared_filter *replaces);
+/** Takes another reference; NULL stays NULL. */
+struct apus_ctl_shared_filter *apus_ctl_filter_pool_hold(struct apus_ctl_shared_filter *filter);
+/** Drops a reference; NULL is allowed. */
+void apus_ctl_filter_pool_drop(struct apus_ctl_filter_pool *pool,
+			       struct apus_ctl_shared_filter *filter);
+
+#endif

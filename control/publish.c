@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Snapshot builder and reclaim; see the header.
+ *
+ * A generation is one block: the list it waits in, the filters it holds, and the snapshot itself. The
+ * retired ones stand in one queue in the order of their epochs, so a reclaim looks at the front only.
+ */
+#include "control/publish.h"
+
+#include "control/filter_pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Vendor id of Fast DDS (eProsima), for the deviation noted in dataplane/snapshot.h. */
+#define VENDOR_EPROSIMA 0x010f
+
+/* A snapshot with what it keeps alive. */
+struct generation {
+	struct generation *next; /* in the queue of retired ones */
+	uint64_t epoch;          /* when it was replaced */
+	uint64_t incarnation;    /* of the endpoint, to count the right one's */
+	uint32_t endpoint_idx;
+	uint32_t filter_count;
+	void *snapshot;
+	struct apus_ctl_shared_filter *filter[]; /* the snapshot follows them */
+};
+
+/* What is published for one local endpoint. */
+struct published {
+	struct generation *current;
+	uint64_t incarnation; /* grows when the slot is given up */
+	uint64_t number;      /* of the last snapshot */
+	uint32_t retired;     /* generations waiting for reclaim */
+	uint32_t filtered;    /* writers: matches that count against filter_remote_readers */
+	struct apus_ctl_shared_filter *filter; /* readers: their own */
+	uint64_t filter_generation;
+};
+
+/* What is known of the filter of one match, so that a snapshot costs no compilation. */
+struct match_filter {
+	uint64_t match_id;
+	apus_seq generation;
+	struct apus_ctl_shared_filter *filter;
+	bool counted; /* in published.filtered */
+	bool never;   /* came when the writer filtered for as many as it may; decision of a lifetime */
+};
+
+struct apus_ctl_publisher {
+	struct apus_ctl_publisher_config config;
+	struct apus_ctl_publisher_counters counters;
+	struct apus_ctl_graph *graph;
+	struct apus_ctl_filter_pool pool;
+	const struct apus_dp_turn **turns;
+	struct published *published;   /* by endpoint slot */
+	struct match_filter *filters;  /* by match slot */
+	uint32_t *deferred;            /* scratch: endpoint slots */
+	struct generation *retired_first, *retired_last;
+	uint32_t retired_count;
+};
+
+static void on_match_end(void *user, const struct apus_ctl_match *match);
+
+/* ---- life --------------------------------------------------------------------------------------- */
+
+int apus_ctl_publisher_create(const struct apus_ctl_publisher_config *config,
+			      struct apus_ctl_graph *graph,
+			      struct apus_ctl_publisher **publisher_out)
+{
+	uint32_t endpoints = apus_ctl_graph_endpoint_capacity(graph);
+	struct apus_ctl_publisher *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return APUS_ENOMEM;
+	p->config = *config;
+	p->graph = graph;
+	p->turns = calloc(config->turn_count + 1, sizeof(*p->turns));
+	p->published = calloc(endpoints, sizeof(*p->published));
+	p->filters = calloc(apus_ctl_graph_match_capacity(graph), sizeof(*p->filters));
+	p->deferred = calloc(endpoints, sizeof(*p->deferred));
+	if (!p->turns || !p->published || !p->filters || !p->deferred ||
+	    apus_ctl_filter_pool_init(&p->pool, config->filter_unique, &config->filter_limits)) {
+		free(p->turns);
+		free(p->published);
+		free(p->filters);
+		free(p->deferred);
+		free(p);
+		return APUS_ENOMEM;
+	}
+	memcpy(p->turns, config->turns, config->turn_count * sizeof(*p->turns));
+	apus_ctl_graph_on_match_end(graph, on_match_end, p);
+	*publisher_out = p;
+	return 0;
+}
+
+static void free_generation(struct apus_ctl_publisher *p, struct generation *generation)
+{
+	for (uint32_t i = 0; i < generation->filter_count; i++)
+		apus_ctl_filter_pool_drop(&p->pool, generation->filter[i]);
+	free(generation);
+}
+
+void apus_ctl_publisher_destroy(struct apus_ctl_publisher *p)
+{
+	struct generation *next;
+
+	if (!p)
+		return;
+	apus_ctl_graph_on_match_end(p->graph, NULL, NULL);
+	for (struct generation *r = p->retired_first; r; r = next) {
+		next = r->next;
+		free_generation(p, r);
+	}
+	for (uint32_t i = 0; i < apus_ctl_graph_endpoint_capacity(p->graph); i++) {
+		if (p->published[i].current)
+			free_generation(p, p->published[i].current);
+		apus_ctl_filter_pool_drop(&p->pool, p->published[i].filter);
+	}
+	for (uint32_t i = 0; i < apus_ctl_graph_match_capacity(p->graph); i++)
+		apus_ctl_filter_pool_drop(&p->pool, p->filters[i].filter);
+	apus_ctl_filter_pool_fini(&p->pool);
+	free(p->turns);
+	free(p->published);
+	free(p->filters);
+	free(p->deferred);
+	free(p);
+}
+
+/* ---- retire and reclaim ------------------------------------------------------------------------- */
+
+bool apus_ctl_publisher_passed(const struct apus_ctl_publisher *p, uint64_t epoch)
+{
+	for (uint32_t i = 0; i < p->config.turn_count; i++)
+		if (!apus_dp_turn_passed(p->turns[i], epoch))
+			return false;
+	return true;
+}
+
+static void retire(struct apus_ctl_publisher *p, struct generation *generation, uint64_t epoch)
+{
+	if (!generation)
+		return;
+	generation->epoch = epoch;
+	generation->next = NULL;
+	*(p->retired_last ? &p->retired_last->next : &p->retired_first) = generation;
+	p->retired_last = generation;
+	p->retired_count++;
+	p->published[generation->endpoint_idx].retired++;
+}
+
+uint32_t apus_ctl_publisher_reclaim(struct apus_ctl_publisher *p)
+{
+	struct generation *g;
+
+	while ((g = p->retired_first) && apus_ctl_publisher_passed(p, g->epoch)) {
+		struct published *owner = &p->published[g->endpoint_idx];
+
+		p->retired_first = g->next;
+		if (!g->next)
+			p->retired_last = NULL;
+		p->retired_count--;
+		owner->retired -= owner->incarnation == g->incarnation;
+		free_generation(p, g);
+		apus_counter_add(&p->counters.reclaimed, 1);
+	}
+	return p->retired_count;
+}
+
+/* ---- filters of matches ------------------------------------------------------------------------- */
+
+static void forget_filter(struct apus_ctl_publisher *p, const struct apus_ctl_match *match)
+{
+	struct match_filter *f = &p->filters[match->idx];
+
+	if (f->match_id != match->id)
+		return;
+	p->published[match->writer].filtered -= f->counted;
+	apus_ctl_filter_pool_drop(&p->pool, f->filter);
+	memset(f, 0, sizeof(*f));
+}
+
+static void on_match_end(void *user, const struct apus_ctl_match *match)
+{
+	forget_filter(user, match);
+}
+
+/* May this writer leave out what this reader rejects? */
+static bool may_filter(const struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *writer,
+		       const struct apus_ctl_endpoint *reader)
+{
+	/* A reader of a writer with a finite lease takes every sample as a sign of life. A local reader
+	 * applies its filter at admission, a moment later. */
+	return p->config.writer_filtering && writer->is_local && !reader->is_local &&
+	       writer->local.type && reader->record && reader->record->filter.present &&
+	       writer->record && writer->record->qos.lease_ns == APUS_INFINITE_NS;
+}
+
+/* Counts a match with a filter against its writer's limit, once; false: never filter for it. */
+static bool within_limit(struct apus_ctl_publisher *p, struct match_filter *f, uint32_t writer)
+{
+	if (!f->counted && !f->never) {
+		if (p->published[writer].filtered < p->config.filter_remote_readers) {
+			p->published[writer].filtered++;
+			f->counted = true;
+		} else {
+			f->never = true;
+		}
+	}
+	return !f->never;
+}
+
+/* The compiled filter of a match, NULL for none. Compiles when the reader's record is new. */
+static struct apus_ctl_shared_filter *filter_of(struct apus_ctl_publisher *p,
+						const struct apus_ctl_match *match,
+						const struct apus_ctl_endpoint *writer,
+						const struct apus_ctl_endpoint *reader)
+{
+	struct match_filter *f = &p->filters[match->idx];
+	struct apus_ctl_shared_filter *old = f->filter;
+
+	if (f->match_id == match->id && f->generation == reader->generation)
+		return f->filter;
+	f->match_id = match->id;
+	f->generation = reader->generation;
+	f->filter = NULL;
+	if (may_filter(p, writer, reader)) {
+		if (within_limit(p, f, match->writer))
+			f->filter = apus_ctl_filter_pool_get(&p->pool, writer->local.type,
+							     reader->record);
+		if (!f->filter)
+			apus_counter_add(&p->counters.filters_refused, 1);
+	}
+	/* Dropped last: the same text under a new generation is not compiled again. */
+	apus_ctl_filter_pool_drop(&p->pool, old);
+	return f->filter;
+}
+
+/* ---- building ----------------------------------------------------------------------------------- */
+
+static struct generation *new_generation(struct apus_ctl_publisher *p,
+					 const struct apus_ctl_endpoint *e, size_t snapshot_bytes,
+					 uint32_t filters)
+{
+	size_t head = sizeof(struct generation) + filters * sizeof(struct apus_ctl_shared_filter *);
+	struct generation *g;
+
+	head = (head + 15) & ~(size_t)15;
+	g = calloc(1, head + snapshot_bytes);
+	if (!g)
+		return NULL;
+	g->endpoint_idx = e->idx;
+	g->incarnation = p->published[e->idx].incarnation;
+	g->snapshot = (char *)g + head;
+	return g;
+}
+
+static bool is_best_effort_builtin(const struct apus_ctl_endpoint *e)
+{
+	uint32_t eid = apus_guid_eid(&e->guid).value;
+
+	return eid == APUS_CTL_EID_SPDP_WRITER || eid == APUS_CTL_EID_SPDP_READER;
+}
+
+static bool reliable(const struct apus_ctl_endpoint *e)
+{
+	return e->is_builtin ? !is_best_effort_builtin(e)
+			     : e->record->qos.reliability == APUS_RELIABLE;
+}
+
+static bool keeps_history(const struct apus_ctl_endpoint *e)
+{
+	return e->is_builtin ? !is_best_effort_builtin(e)
+			     : e->record->qos.durability >= APUS_TRANSIENT_LOCAL;
+}
+
+static void fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *writer,
+			const struct apus_ctl_match *match, struct generation *g,
+			struct apus_dp_reader_match *out)
+{
+	const struct apus_ctl_endpoint *reader = apus_ctl_graph_endpoint_at(p->graph, match->reader);
+	const struct apus_wire_participant_record *participant = &reader->participant->record;
+	struct apus_ctl_shared_filter *filter = filter_of(p, match, writer, reader);
+
+	*out = (struct apus_dp_reader_match){
+		.guid = reader->guid,
+		.match_id = match->id,
+		.reliable = reliable(reader) && reliable(writer),
+		.transient_local = keeps_history(reader) && keeps_history(writer),
+		.local = reader->is_local,
+		.hash_only_dispose = !reader->is_builtin && participant->vendor == VENDOR_EPROSIMA,
+		.inline_qos = !reader->is_builtin && (reader->record->expects_inline_qos ||
+						      participant->expects_inline_qos),
+		.unicast = reader->unicast,
+		.multicast = reader->multicast,
+	};
+	if (!reader->is_builtin && reader->record->filter.present)
+		out->filter_generation = (uint64_t)reader->generation;
+	if (filter) {
+		out->predicate = filter->predicate;
+		g->filter[g->filter_count++] = apus_ctl_filter_pool_hold(filter);
+	}
+}
+
+static void fill_writer(const struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *reader,
+			const struct apus_ctl_match *match, struct apus_dp_writer_match *out)
+{
+	const struct apus_ctl_endpoint *writer = apus_ctl_graph_endpoint_at(p->graph, match->writer);
+
+	*out = (struct apus_dp_writer_match){
+		.guid = writer->guid,
+		.match_id = match->id,
+		.reliable = reliable(reader) && reliable(writer),
+		.transient_local = keeps_history(reader) && keeps_history(writer),
+		.local = writer->is_local,
+		.lease_ns = APUS_INFINITE_NS,
+		.lifespan_ns = APUS_INFINITE_NS,
+		.unicast = writer->unicast,
+	};
+	if (!writer->is_builtin) {
+		out->strength = writer->record->qos.strength;
+		out->lease_ns = writer->record->qos.lease_ns;
+		out->lifespan_ns = writer->record->qos.lifespan_ns;
+	}
+}
+
+/* Both kinds of match begin with their GUID. */
+_Static_assert(offsetof(struct apus_dp_reader_match, guid) == 0 &&
+		       offsetof(struct apus_dp_writer_match, guid) == 0,
+	       "by_guid() compares the first member");
+
+static int by_guid(const void *a, const void *b)
+{
+	return apus_guid_compare(a, b);
+}
+
+static bool publish_writer(struct apus_ctl_publisher *p, struct apus_ctl_endpoint *e)
+{
+	struct published *s = &p->published[e->idx];
+	struct apus_dp_writer_snapshot *snapshot;
+	struct apus_ctl_match *m = NULL;
+	struct generation *g, *old = s->current;
+	uint64_t epoch;
+
+	g = new_generation(p, e, sizeof(*snapshot) + e->match_count * sizeof(snapshot->match[0]),
+			   e->match_count);
+	if (!g)
+		return false;
+	snapshot = g->snapshot;
+	snapshot->generation = ++s->number;
+	while ((m = apus_ctl_graph_next_match(p->graph, e, m)))
+		fill_reader(p, e, m, g, &snapshot->match[snapshot->match_count++]);
+	qsort(snapshot->match, snapshot->match_count, sizeof(snapshot->match[0]), by_guid);
+	s->current = g;
+	apus_dp_writer_publish(p->config.epoch, e->local.writer_port, snapshot, &epoch);
+	retire(p, old, epoch);
+	return true;
+}
+
+static bool publish_reader(struct apus_ctl_publisher *p, struct apus_ctl_endpoint *e)
+{
+	struct published *s = &p->published[e->idx];
+	struct apus_dp_reader_snapshot *snapshot;
+	struct apus_ctl_match *m = NULL;
+	struct generation *g, *old = s->current;
+	uint64_t epoch;
+
+	g = new_generation(p, e, sizeof(*snapshot) + e->match_count * sizeof(snapshot->match[0]), 1);
+	if (!g)
+		return false;
+	snapshot = g->snapshot;
+	snapshot->generation = ++s->number;
+	snapshot->filter_generation = s->filter_generation;
+	if (s->filter) {
+		snapshot->filter = s->filter->predicate;
+		g->filter[g->filter_count++] = apus_ctl_filter_pool_hold(s->filter);
+	}
+	while ((m = apus_ctl_graph_next_match(p->graph, e, m)))
+		fill_writer(p, e, m, &snapshot->match[snapshot->match_count++]);
+	qsort(snapshot->match, snapshot->match_count, sizeof(snapshot->match[0]), by_guid);
+	s->current = g;
+	apus_dp_reader_publish(p->config.epoch, e->local.reader_port, snapshot, &epoch);
+	retire(p, old, epoch);
+	return true;
+}
+
+/* ---- turns -------------------------------------------------------------------------------------- */
+
+/* Publishes one endpoint; false if it has to wait for a reclaim (or for memory). */
+static bool publish(struct apus_ctl_publisher *p, struct apus_ctl_endpoint *e)
+{
+	bool has_port = e->is_writer ? e->local.writer_port != NULL : e->local.reader_port != NULL;
+
+	if (!has_port)
+		return true;
+	if (p->published[e->idx].retired >= p->config.generations ||
+	    !(e->is_writer ? publish_writer(p, e) : publish_reader(p, e)))
+		return false;
+	apus_counter_add(&p->counters.published, 1);
+	return true;
+}
+
+uint32_t apus_ctl_publisher_turn(struct apus_ctl_publisher *p)
+{
+	struct apus_ctl_endpoint *e;
+	uint32_t dirty, deferred = 0;
+
+	apus_ctl_publisher_reclaim(p);
+	while ((e = apus_ctl_graph_take_dirty(p->graph, &dirty))) {
+		if ((dirty & APUS_CTL_DIRTY_MATCHES) && !publish(p, e)) {
+			p->deferred[deferred++] = e->idx;
+			dirty &= ~APUS_CTL_DIRTY_MATCHES;
+		}
+		if (dirty && p->config.published)
+			p->config.published(p->config.user, e, dirty);
+	}
+	for (uint32_t i = 0; i < deferred; i++)
+		apus_ctl_graph_mark_dirty(p->graph,
+					  apus_ctl_graph_endpoint_at(p->graph, p->deferred[i]),
+					  APUS_CTL_DIRTY_MATCHES);
+	apus_counter_add(&p->counters.deferred, deferred);
+	return deferred;
+}
+
+int apus_ctl_publisher_set_filter(struct apus_ctl_publisher *p, struct apus_ctl_endpoint *reader,
+				  struct apus_dp_predicate *predicate, uint64_t generation)
+{
+	struct published *s = &p->published[reader->idx];
+	struct apus_ctl_shared_filter *filter = NULL;
+
+	if (!reader->is_local || reader->is_writer || generation <= s->filter_generation)
+		return APUS_EINVAL;
+	if (predicate) {
+		filter = apus_ctl_filter_pool_wrap(&p->pool, predicate, s->filter);
+		if (!filter)
+			return p->pool.count >= p->pool.capacity ? APUS_ELIMIT : APUS_ENOMEM;
+	}
+	apus_ctl_filter_pool_drop(&p->pool, s->filter);
+	s->filter = filter;
+	s->filter_generation = generation;
+	apus_ctl_graph_mark_dirty(p->graph, reader, APUS_CTL_DIRTY_MATCHES);
+	return 0;
+}
+
+uint64_t apus_ctl_publisher_forget(struct apus_ctl_publisher *p, struct apus_ctl_endpoint *e)
+{
+	struct published *s = &p->published[e->idx];
+	uint64_t epoch;
+
+	if (e->is_writer && e->local.writer_port)
+		apus_dp_writer_publish(p->config.epoch, e->local.writer_port, NULL, &epoch);
+	else if (!e->is_writer && e->local.reader_port)
+		apus_dp_reader_publish(p->config.epoch, e->local.reader_port, NULL, &epoch);
+	else
+		/* acquire: the epoch of whatever was published last; nothing is in a port to be seen. */
+		epoch = atomic_load_explicit(&p->config.epoch->current, memory_order_acquire);
+	retire(p, s->current, epoch);
+	apus_ctl_filter_pool_drop(&p->pool, s->filter);
+	*s = (struct published){.incarnation = s->incarnation + 1, .filtered = s->filtered};
+	/* A later publication would put a snapshot back into the port. */
+	if (e->is_writer)
+		e->local.writer_port = NULL;
+	else
+		e->local.reader_port = NULL;
+	return epoch;
+}
+
+uint32_t apus_ctl_publisher_filter_count(const struct apus_ctl_publisher *p)
+{
+	return p->pool.count;
+}
+
+const struct apus_ctl_publisher_counters *
+apus_ctl_publisher_counters(const struct apus_ctl_publisher *p)
+{
+	return &p->counters;
+}
