@@ -1,0 +1,654 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Goal: admission applies its rules in their order, and a sample it does not store leaves no trace but
+ * ownership. Method: the worked examples (two robots, the table of admission results) and one test for
+ * each rule; then random arrivals, with a copy of the state compared after each rejection.
+ */
+#include "dataplane/admit.h"
+
+#include <apus/participant.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS APUS_NS_PER_MS
+
+static struct apus_mono ms(int64_t t)
+{
+	return (struct apus_mono){1000000 * MS + t * MS};
+}
+
+struct fixture {
+	struct apus_dp_inbox inbox;
+	void *memory;
+	size_t memory_bytes;
+	uint32_t held; /* slots out */
+	bool no_slots;
+	struct apus_dp_admission out;
+};
+
+static uint32_t on_hold(void *context, const struct apus_dp_arrival *arrival)
+{
+	struct fixture *f = context;
+
+	(void)arrival;
+	if (f->no_slots)
+		return APUS_DP_NONE;
+	return f->held++;
+}
+
+static void on_release(void *context, uint32_t slot_ref)
+{
+	struct fixture *f = context;
+
+	(void)slot_ref;
+	f->held--;
+}
+
+static void fake_hash(const void *context, const uint8_t *key, size_t key_bytes,
+		      uint8_t hash_out[16])
+{
+	(void)context;
+	memset(hash_out, 0x11, 16);
+	memcpy(hash_out, key, key_bytes);
+}
+
+static struct apus_dp_inbox_options options(struct fixture *f)
+{
+	return (struct apus_dp_inbox_options){
+		.history =
+			{
+				.depth = 1,
+				.max_samples = 8,
+				.max_samples_per_instance = 2,
+				.max_loans = 8,
+				.instances = {.capacity = 3,
+					      .key_bytes_max = 1,
+					      .match_count_max = 4,
+					      .key_hash = fake_hash},
+				.release = on_release,
+				.release_context = f,
+			},
+		.lifespan_ns = APUS_INFINITE_NS,
+		.hold = on_hold,
+		.hold_context = f,
+	};
+}
+
+/** Writers 0 … 3 with GUIDs rising and strength 0, no lease, no lifespan. */
+static void init(struct fixture *f, const struct apus_dp_inbox_options *o)
+{
+	memset(f, 0, sizeof(*f));
+	f->memory_bytes = apus_dp_inbox_bytes(o);
+	assert_int_not_equal(f->memory_bytes, 0);
+	f->memory = malloc(f->memory_bytes);
+	memset(f->memory, 0, f->memory_bytes);
+	assert_int_equal(apus_dp_inbox_init(&f->inbox, o, f->memory), 0);
+	for (uint8_t i = 0; i < 4; i++) {
+		struct apus_guid guid = {{[0] = i + 1, [15] = 2}};
+
+		assert_int_equal(apus_dp_inbox_match(&f->inbox, i, &guid, 0, APUS_INFINITE_NS,
+						     APUS_INFINITE_NS, ms(0)),
+				 0);
+	}
+}
+
+static void fini(struct fixture *f)
+{
+	apus_dp_inbox_fini(&f->inbox);
+	assert_int_equal(f->held, 0);
+	free(f->memory);
+}
+
+static void set_writer(struct fixture *f, uint32_t slot, int32_t strength, int64_t lease_ns,
+		       int64_t lifespan_ns, int64_t t)
+{
+	struct apus_guid guid = f->inbox.peers.peers[slot].guid;
+
+	assert_int_equal(
+		apus_dp_inbox_match(&f->inbox, slot, &guid, strength, lease_ns, lifespan_ns, ms(t)),
+		0);
+}
+
+static struct apus_dp_arrival arrival(uint32_t writer, const char *key)
+{
+	return (struct apus_dp_arrival){.match_slot = writer,
+					.seq = 1,
+					.reliable = true,
+					.has_data = true,
+					.source_time = APUS_WALL_NONE,
+					.wall_now = {1000},
+					.payload = (const uint8_t *)key,
+					.payload_bytes = 1,
+					.key = (const uint8_t *)key,
+					.key_bytes = 1};
+}
+
+static enum apus_dp_admit_result admit(struct fixture *f, uint32_t writer, const char *key,
+				       int64_t t)
+{
+	struct apus_dp_arrival a = arrival(writer, key);
+
+	return apus_dp_admit(&f->inbox, &a, ms(t), &f->out);
+}
+
+static enum apus_dp_admit_result notice(struct fixture *f, uint32_t writer, const char *key,
+					uint8_t change, int64_t t)
+{
+	struct apus_dp_arrival a = arrival(writer, key);
+
+	a.has_data = false;
+	a.change = change;
+	return apus_dp_admit(&f->inbox, &a, ms(t), &f->out);
+}
+
+static struct apus_dp_instance *instance(struct fixture *f, const char *key)
+{
+	return apus_dp_instances_find(&f->inbox.history.instances, (const uint8_t *)key, 1);
+}
+
+static uint32_t take_all(struct fixture *f, int64_t t)
+{
+	struct apus_dp_loan loans[8];
+	int n = apus_dp_history_access(&f->inbox.history, NULL, true, ms(t), loans, 8);
+
+	assert_true(n >= 0);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(apus_dp_history_return(&f->inbox.history, loans[i].entry_idx), 0);
+	return (uint32_t)n;
+}
+
+/* ---- worked examples ------------------------------------------------------------------------ */
+
+static void two_robots_at_100_ms(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+
+	(void)state;
+	o.separation_ns = 100 * MS;
+	init(&f, &o);
+	assert_int_equal(admit(&f, 0, "A", 0), APUS_DP_STORED);
+	assert_int_equal(admit(&f, 1, "B", 10), APUS_DP_STORED);
+	assert_int_equal(admit(&f, 0, "A", 40), APUS_DP_REJECTED_RATE);
+	assert_int_equal(admit(&f, 0, "A", 120), APUS_DP_DISPLACED);
+	assert_int_equal(admit(&f, 1, "B", 150), APUS_DP_DISPLACED);
+	assert_int_equal(f.inbox.counters.results[APUS_DP_REJECTED_RATE], 1);
+	/* The boundary: exactly the separation, and one nanosecond less; and out of order. */
+	assert_int_equal(admit(&f, 0, "A", 220), APUS_DP_DISPLACED);
+	instance(&f, "A")->last_accepted.ns++;
+	assert_int_equal(admit(&f, 0, "A", 320), APUS_DP_REJECTED_RATE);
+	assert_int_equal(admit(&f, 0, "A", 200), APUS_DP_REJECTED_RATE);
+	fini(&f);
+}
+
+/** Stored: available +1. Replaced: lost +1, available +1. Refused: lost +1, rejected +1. */
+static void admission_table(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+	const struct apus_dp_inbox_counters *c = &f.inbox.counters;
+	struct apus_dp_arrival a = arrival(0, "A");
+
+	(void)state;
+	init(&f, &o);
+	assert_int_equal(admit(&f, 0, "A", 0), APUS_DP_STORED);
+	assert_true(f.out.available);
+	assert_int_equal(c->available, 1);
+	assert_int_equal(c->lost, 0);
+	assert_int_equal(admit(&f, 0, "A", 1), APUS_DP_DISPLACED);
+	assert_int_equal(c->available, 2);
+	assert_int_equal(c->lost, 1);
+	assert_int_equal(c->rejected, 0);
+	fini(&f);
+
+	o.history.keep_all = true;
+	o.history.max_samples = 1;
+	init(&f, &o);
+	a.reliable = false;
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(0), &f.out), APUS_DP_STORED);
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(1), &f.out), APUS_DP_REFUSED);
+	assert_int_equal(f.out.refusal, APUS_DP_REFUSED_SAMPLES);
+	assert_false(f.out.available);
+	assert_false(apus_dp_admit_settles(f.out.result));
+	assert_int_equal(c->available, 1);
+	assert_int_equal(c->lost, 1);
+	assert_int_equal(c->rejected, 1);
+	assert_int_equal(c->refusals[APUS_DP_REFUSED_SAMPLES], 1);
+	/* Reliable: offered again, so not lost yet, and rejected once a number. */
+	a.reliable = true;
+	apus_dp_admit(&f.inbox, &a, ms(2), &f.out);
+	assert_int_equal(c->lost, 1);
+	assert_int_equal(c->rejected, 2);
+	a.refused_before = true;
+	apus_dp_admit(&f.inbox, &a, ms(3), &f.out);
+	assert_int_equal(c->rejected, 2);
+	assert_int_equal(take_all(&f, 4), 1);
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(5), &f.out), APUS_DP_STORED);
+	fini(&f);
+}
+
+/* ---- order and traces ----------------------------------------------------------------------- */
+
+static enum apus_dp_verdict filter_by_context(const void *context, const uint8_t *payload,
+					      size_t payload_bytes)
+{
+	(void)payload;
+	assert_int_equal(payload_bytes, 1);
+	return *(const enum apus_dp_verdict *)context;
+}
+
+static void the_filter_comes_first(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+	enum apus_dp_verdict verdict = APUS_DP_REJECT;
+
+	(void)state;
+	o.exclusive = true;
+	init(&f, &o);
+	set_writer(&f, 1, 9, APUS_INFINITE_NS, APUS_INFINITE_NS, 0);
+	admit(&f, 0, "A", 0);
+	apus_dp_inbox_set_filter(&f.inbox, filter_by_context, &verdict, 4, NULL, NULL);
+	/* The stronger writer's sample does not pass: it does not take over. */
+	assert_int_equal(admit(&f, 1, "A", 1), APUS_DP_REJECTED_FILTER);
+	assert_int_equal(instance(&f, "A")->owner, 0);
+	assert_int_equal(admit(&f, 1, "B", 1), APUS_DP_REJECTED_FILTER);
+	assert_null(instance(&f, "B"));
+	verdict = APUS_DP_ERROR;
+	assert_int_equal(admit(&f, 1, "A", 2), APUS_DP_MALFORMED);
+	verdict = APUS_DP_PASS;
+	assert_int_equal(admit(&f, 1, "A", 3), APUS_DP_DISPLACED);
+	assert_int_equal(f.inbox.history.entries[f.out.entry_idx].record.filter_generation, 4);
+	fini(&f);
+}
+
+/** Decided at its test: a stronger writer owns, though rate or storage then refuse its sample. */
+static void ownership_survives_a_later_rejection(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+	struct apus_dp_instance before;
+
+	(void)state;
+	o.exclusive = true;
+	o.separation_ns = 100 * MS;
+	init(&f, &o);
+	set_writer(&f, 1, 9, APUS_INFINITE_NS, APUS_INFINITE_NS, 0);
+	admit(&f, 0, "A", 0);
+	before = *instance(&f, "A");
+	assert_int_equal(admit(&f, 1, "A", 50), APUS_DP_REJECTED_RATE);
+	assert_int_equal(instance(&f, "A")->owner, 1);
+	before.owner = 1;
+	assert_memory_equal(&before, instance(&f, "A"), sizeof(before)); /* nothing else */
+	assert_int_equal(admit(&f, 0, "A", 150), APUS_DP_REJECTED_OWNERSHIP);
+	assert_int_equal(admit(&f, 1, "A", 150), APUS_DP_DISPLACED);
+	/* The same for a key never stored: without a slot nothing is stored, but 1 owns B. */
+	f.no_slots = true;
+	assert_int_equal(admit(&f, 1, "B", 160), APUS_DP_REFUSED);
+	assert_int_equal(f.out.refusal, APUS_DP_REFUSED_SLOTS);
+	f.no_slots = false;
+	assert_int_equal(admit(&f, 0, "B", 170), APUS_DP_REJECTED_OWNERSHIP);
+	assert_int_equal(notice(&f, 1, "B", APUS_DP_DISPOSE, 180), APUS_DP_IGNORED);
+	/* That memory of an owner goes when its place is needed. */
+	assert_int_equal(admit(&f, 1, "C", 190), APUS_DP_STORED);
+	assert_int_equal(admit(&f, 1, "D", 190), APUS_DP_STORED);
+	assert_null(instance(&f, "B"));
+	assert_int_equal(admit(&f, 1, "E", 190), APUS_DP_REFUSED);
+	assert_int_equal(f.out.refusal, APUS_DP_REFUSED_INSTANCES);
+	fini(&f);
+}
+
+static void a_full_instance_table_refuses_whole(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+
+	(void)state;
+	o.separation_ns = MS;
+	init(&f, &o);
+	admit(&f, 0, "A", 0);
+	admit(&f, 0, "B", 0);
+	admit(&f, 0, "C", 0);
+	assert_int_equal(admit(&f, 0, "D", 5), APUS_DP_REFUSED);
+	assert_int_equal(f.out.refusal, APUS_DP_REFUSED_INSTANCES);
+	assert_null(instance(&f, "D"));
+	assert_int_equal(f.inbox.history.instances.count, 3);
+	fini(&f);
+}
+
+static void lifespan_on_arrival(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+	struct apus_dp_arrival a = arrival(0, "A");
+
+	(void)state;
+	o.lifespan_ns = 200;
+	init(&f, &o);
+	set_writer(&f, 0, 0, APUS_INFINITE_NS, 100, 0); /* the shorter one counts */
+	a.wall_now.ns = 5000;
+	a.source_time.ns = 4900;
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(0), &f.out), APUS_DP_EXPIRED);
+	assert_null(instance(&f, "A"));
+	assert_int_equal(f.held, 0);
+	a.source_time.ns = 4901;
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(0), &f.out), APUS_DP_STORED);
+	assert_int_equal(f.inbox.history.entries[f.out.entry_idx].record.expires_at.ns,
+			 ms(0).ns + 1);
+	/* A source ahead of our clock, and one without time: age 0. */
+	a.source_time.ns = 6000;
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(0), &f.out), APUS_DP_DISPLACED);
+	assert_int_equal(f.inbox.history.entries[f.out.entry_idx].record.expires_at.ns,
+			 ms(0).ns + 100);
+	a.source_time = APUS_WALL_NONE;
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(0), &f.out), APUS_DP_DISPLACED);
+	assert_int_equal(f.inbox.history.entries[f.out.entry_idx].record.expires_at.ns,
+			 ms(0).ns + 100);
+	a.source_time.ns = -INT64_MAX; /* an age that overflows */
+	a.wall_now.ns = INT64_MAX;
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(0), &f.out), APUS_DP_EXPIRED);
+	fini(&f);
+}
+
+/* ---- ownership ------------------------------------------------------------------------------ */
+
+static void one_owner_an_instance(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+
+	(void)state;
+	o.exclusive = true;
+	init(&f, &o);
+	set_writer(&f, 2, 5, APUS_INFINITE_NS, APUS_INFINITE_NS, 0);
+	assert_int_equal(admit(&f, 1, "A", 0), APUS_DP_STORED);
+	assert_int_equal(admit(&f, 0, "A", 1),
+			 APUS_DP_DISPLACED); /* equal strength, smaller GUID */
+	assert_int_equal(admit(&f, 1, "A", 2), APUS_DP_REJECTED_OWNERSHIP);
+	assert_int_equal(admit(&f, 2, "B", 3), APUS_DP_STORED); /* strong on B owns nothing of A */
+	assert_int_equal(admit(&f, 0, "A", 4), APUS_DP_DISPLACED);
+	assert_int_equal(admit(&f, 0, "B", 5), APUS_DP_REJECTED_OWNERSHIP);
+	assert_int_equal(admit(&f, 2, "A", 6), APUS_DP_DISPLACED);
+	/* Strength changes at run time. */
+	set_writer(&f, 0, 6, APUS_INFINITE_NS, APUS_INFINITE_NS, 7);
+	assert_int_equal(admit(&f, 0, "A", 8), APUS_DP_DISPLACED);
+	assert_int_equal(admit(&f, 2, "A", 9), APUS_DP_REJECTED_OWNERSHIP);
+	fini(&f);
+}
+
+static void ownership_is_released(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+
+	(void)state;
+	o.exclusive = true;
+	o.history.deadline_ns = 1000 * MS;
+	init(&f, &o);
+	set_writer(&f, 1, 5, 100 * MS, APUS_INFINITE_NS, 0);
+	/* by unregister */
+	admit(&f, 1, "A", 0);
+	assert_int_equal(admit(&f, 0, "A", 1), APUS_DP_REJECTED_OWNERSHIP);
+	assert_int_equal(notice(&f, 1, "A", APUS_DP_UNREGISTER, 2), APUS_DP_NOTICE);
+	assert_int_equal(admit(&f, 0, "A", 3), APUS_DP_DISPLACED);
+	/* by a lapse of its lease, at the boundary */
+	admit(&f, 1, "A", 10);
+	assert_int_equal(admit(&f, 0, "A", 109), APUS_DP_REJECTED_OWNERSHIP);
+	assert_int_equal(admit(&f, 0, "A", 110), APUS_DP_DISPLACED);
+	assert_int_equal(f.inbox.peers.peers[1].lease.losses, 1);
+	/* by departure */
+	set_writer(&f, 1, 5, APUS_INFINITE_NS, APUS_INFINITE_NS, 110);
+	admit(&f, 1, "A", 120);
+	assert_int_equal(admit(&f, 0, "A", 121), APUS_DP_REJECTED_OWNERSHIP);
+	apus_dp_inbox_unmatch(&f.inbox, 1, ms(122));
+	assert_int_equal(admit(&f, 0, "A", 123), APUS_DP_DISPLACED);
+	/* by a missed deadline */
+	assert_int_equal(admit(&f, 3, "A", 1122), APUS_DP_REJECTED_OWNERSHIP);
+	assert_int_equal(admit(&f, 3, "A", 1123), APUS_DP_DISPLACED);
+	fini(&f);
+}
+
+static void a_weaker_writer_does_not_dispose(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+
+	(void)state;
+	o.exclusive = true;
+	init(&f, &o);
+	admit(&f, 0, "A", 0);
+	assert_int_equal(notice(&f, 1, "A", APUS_DP_DISPOSE, 1), APUS_DP_REJECTED_OWNERSHIP);
+	assert_int_equal(instance(&f, "A")->state, APUS_STATE_ALIVE);
+	assert_int_equal(notice(&f, 0, "A", APUS_DP_DISPOSE, 1), APUS_DP_NOTICE);
+	assert_int_equal(instance(&f, "A")->state, APUS_STATE_DISPOSED);
+	fini(&f);
+}
+
+/* ---- notices -------------------------------------------------------------------------------- */
+
+static void notices_in_every_form(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+	struct apus_dp_arrival a = arrival(0, "A");
+	uint8_t hash[16];
+
+	(void)state;
+	init(&f, &o);
+	assert_int_equal(notice(&f, 0, "A", APUS_DP_DISPOSE, 0), APUS_DP_IGNORED);
+	assert_null(instance(&f, "A"));
+	/* Full payload and dispose in one: data, and the state; no separate notice. */
+	a.change = APUS_DP_DISPOSE;
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(0), &f.out), APUS_DP_STORED);
+	assert_int_equal(instance(&f, "A")->state, APUS_STATE_DISPOSED);
+	assert_int_equal(take_all(&f, 0), 1);
+	/* Only the key hash, as Fast DDS sends it; dispose and unregister at once stays DISPOSED. */
+	a.change = 0;
+	apus_dp_admit(&f.inbox, &a, ms(1), &f.out);
+	assert_int_equal(instance(&f, "A")->disposed_generation_count, 1);
+	fake_hash(NULL, (const uint8_t *)"A", 1, hash);
+	a = arrival(0, "A");
+	a.has_data = false;
+	a.key = NULL;
+	a.key_bytes = 0;
+	a.key_hash = hash;
+	a.change = APUS_DP_DISPOSE | APUS_DP_UNREGISTER;
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(2), &f.out), APUS_DP_NOTICE);
+	assert_true(f.out.available);
+	assert_int_equal(instance(&f, "A")->state, APUS_STATE_DISPOSED);
+	assert_int_equal(take_all(&f, 2), 2);
+	hash[3] ^= 1;
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(3), &f.out), APUS_DP_IGNORED);
+	a.key_hash = NULL;
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(3), &f.out), APUS_DP_IGNORED);
+	fini(&f);
+}
+
+/** Notices pass the minimum separation, and give nothing to measure from. */
+static void notices_are_not_rate_limited(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+
+	(void)state;
+	o.separation_ns = 100 * MS;
+	init(&f, &o);
+	admit(&f, 0, "A", 0);
+	assert_int_equal(notice(&f, 0, "A", APUS_DP_DISPOSE, 60), APUS_DP_NOTICE);
+	assert_int_equal(admit(&f, 0, "A", 100), APUS_DP_DISPLACED);
+	fini(&f);
+}
+
+static void arrivals_that_make_no_sense(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+	struct apus_dp_arrival a = arrival(4, "A"); /* no such slot */
+
+	(void)state;
+	init(&f, &o);
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(0), &f.out), APUS_DP_MALFORMED);
+	apus_dp_inbox_unmatch(&f.inbox, 3, ms(0));
+	a.match_slot = 3;
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(0), &f.out), APUS_DP_MALFORMED);
+	a.match_slot = 0;
+	a.key_bytes = 2;
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(0), &f.out), APUS_DP_MALFORMED);
+	a.key = NULL;
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(0), &f.out), APUS_DP_MALFORMED);
+	assert_int_equal(f.inbox.counters.results[APUS_DP_MALFORMED], 4);
+	fini(&f);
+}
+
+/* ---- activity ------------------------------------------------------------------------------- */
+
+/** Only what enters visible history is activity, for deadline and lease. */
+static void rejected_samples_are_no_activity(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+	enum apus_dp_verdict verdict = APUS_DP_REJECT;
+	struct apus_dp_liveliness_cursor cursor = {0};
+	struct apus_dp_liveliness alive;
+
+	(void)state;
+	o.history.deadline_ns = 100 * MS;
+	init(&f, &o);
+	set_writer(&f, 0, 0, 250 * MS, APUS_INFINITE_NS, 0);
+	apus_dp_peers_observe(&f.inbox.peers, &cursor, ms(0), &alive);
+	admit(&f, 0, "A", 0);
+	apus_dp_inbox_set_filter(&f.inbox, filter_by_context, &verdict, 1, NULL, NULL);
+	for (int64_t t = 10; t < 450; t += 10)
+		assert_int_equal(admit(&f, 0, "A", t), APUS_DP_REJECTED_FILTER);
+	assert_int_equal(apus_dp_history_deadlines_missed(&f.inbox.history, ms(450)), 4);
+	verdict = APUS_DP_PASS;
+	assert_int_equal(admit(&f, 0, "A", 450), APUS_DP_DISPLACED);
+	assert_int_equal(apus_dp_history_deadlines_missed(&f.inbox.history, ms(450)), 4);
+	/* It lapsed at 250 although nobody looked, and is alive again. */
+	assert_false(apus_dp_peers_observe(&f.inbox.peers, &cursor, ms(450), &alive));
+	assert_int_equal(alive.losses, 1);
+	assert_int_equal(alive.alive_count, 4);
+	fini(&f);
+}
+
+static void a_lapsed_writer_leaves_its_instances(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+
+	(void)state;
+	init(&f, &o);
+	set_writer(&f, 0, 0, 100 * MS, APUS_INFINITE_NS, 0);
+	apus_dp_inbox_unmatch(&f.inbox, 0, ms(0));
+	assert_int_equal(apus_dp_inbox_match(&f.inbox, 0, &(struct apus_guid){{9}}, 0, 100 * MS,
+					     APUS_INFINITE_NS, ms(0)),
+			 0);
+	admit(&f, 0, "A", 0);
+	admit(&f, 0, "B", 0);
+	admit(&f, 1, "B", 0);
+	assert_int_equal(apus_dp_inbox_expire_leases(&f.inbox, ms(99)), 0);
+	apus_dp_inbox_assert(&f.inbox, 0, ms(50));
+	assert_int_equal(apus_dp_inbox_expire_leases(&f.inbox, ms(149)), 0);
+	assert_int_equal(apus_dp_inbox_expire_leases(&f.inbox, ms(150)), 1); /* B has writer 1 */
+	assert_int_equal(apus_dp_inbox_expire_leases(&f.inbox, ms(160)), 0);
+	assert_int_equal(instance(&f, "A")->state, APUS_STATE_NO_WRITERS);
+	admit(&f, 0, "A", 200);
+	assert_int_equal(instance(&f, "A")->no_writers_generation_count, 1);
+	/* A second lapse is carried over again. */
+	assert_int_equal(apus_dp_inbox_expire_leases(&f.inbox, ms(300)), 1);
+	/* Departure: what it wrote remains to be taken. */
+	assert_int_equal(apus_dp_inbox_unmatch(&f.inbox, 1, ms(400)), 1);
+	assert_int_equal(take_all(&f, 400), 4);
+	fini(&f);
+}
+
+/* ---- random arrivals ------------------------------------------------------------------------ */
+
+static bool leaves_no_trace(enum apus_dp_admit_result r)
+{
+	return r == APUS_DP_REJECTED_FILTER || r == APUS_DP_REJECTED_RATE || r == APUS_DP_EXPIRED ||
+	       r == APUS_DP_REFUSED || r == APUS_DP_MALFORMED || r == APUS_DP_REJECTED_OWNERSHIP;
+}
+
+/** Shared ownership: after a rejection the whole memory of history, instances and peers is as before. */
+static void random_rejections_leave_no_trace(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+	enum apus_dp_verdict verdict = APUS_DP_PASS;
+	uint64_t x = 88172645463325252u, seen[APUS_DP_ADMIT_RESULTS] = {0};
+	uint8_t *before;
+	int64_t now = 0;
+
+	(void)state;
+	o.separation_ns = 3 * MS;
+	o.history.keep_all = true;
+	o.history.deadline_ns = 20 * MS;
+	o.history.max_samples = 4;
+	o.lifespan_ns = 2000;
+	init(&f, &o);
+	before = malloc(f.memory_bytes);
+	apus_dp_inbox_set_filter(&f.inbox, filter_by_context, &verdict, 1, NULL, NULL);
+	for (uint32_t step = 0; step < 100000; step++) {
+		static const char *const keys[] = {"A", "B", "C", "D", "E"};
+		struct apus_dp_arrival a;
+		enum apus_dp_admit_result r;
+		struct apus_dp_history history = f.inbox.history;
+
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		a = arrival((uint32_t)(x >> 10) % 4, keys[(x >> 20) % 5]);
+		a.source_time.ns = a.wall_now.ns - (int64_t)((x >> 30) % 2200);
+		a.has_data = (x >> 42) % 8 != 0;
+		a.change = a.has_data ? 0 : 1 + (x >> 45) % 3;
+		verdict = (x >> 47) % 8 == 0   ? APUS_DP_REJECT
+			  : (x >> 50) % 9 == 0 ? APUS_DP_ERROR
+					       : APUS_DP_PASS;
+		f.no_slots = (x >> 53) % 16 == 0;
+		now += (int64_t)((x >> 57) % 3);
+		memcpy(before, f.memory, f.memory_bytes);
+		r = apus_dp_admit(&f.inbox, &a, ms(now), &f.out);
+		seen[r]++;
+		if (leaves_no_trace(r)) {
+			assert_memory_equal(before, f.memory, f.memory_bytes);
+			assert_memory_equal(&history, &f.inbox.history, sizeof(history));
+			assert_false(f.out.available);
+		}
+		if (x % 5 == 0)
+			take_all(&f, now);
+	}
+	assert_int_equal(f.inbox.counters.available, seen[APUS_DP_STORED]);
+	for (int r = 0; r < APUS_DP_ADMIT_RESULTS; r++)
+		assert_int_equal(f.inbox.counters.results[r], seen[r]);
+	assert_true(seen[APUS_DP_STORED] > 1000 && seen[APUS_DP_REFUSED] > 1000 &&
+		    seen[APUS_DP_REJECTED_RATE] > 1000 && seen[APUS_DP_EXPIRED] > 100);
+	free(before);
+	fini(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(two_robots_at_100_ms),
+		cmocka_unit_test(admission_table),
+		cmocka_unit_test(the_filter_comes_first),
+		cmocka_unit_test(ownership_survives_a_later_rejection),
+		cmocka_unit_test(a_full_instance_table_refuses_whole),
+		cmocka_unit_test(lifespan_on_arrival),
+		cmocka_unit_test(one_owner_an_instance),
+		cmocka_unit_test(ownership_is_released),
+		cmocka_unit_test(a_weaker_writer_does_not_dispose),
+		cmocka_unit_test(notices_in_every_form),
+		cmocka_unit_test(notices_are_not_rate_limited),
+		cmocka_unit_test(arrivals_that_make_no_sense),
+		cmocka_unit_test(rejected_samples_are_no_activity),
+		cmocka_unit_test(a_lapsed_writer_leaves_its_instances),
+		cmocka_unit_test(random_rejections_leave_no_trace),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
