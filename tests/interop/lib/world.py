@@ -84,6 +84,14 @@ class Subscriber:
     def wait_sample(self, timeout_s=20.0):
         self.process.wait_event(self._is_sample, "sample", timeout_s)
 
+    def wait_states(self, wanted, timeout_s=20.0):
+        """Waits until each colour of the mapping has been seen in its state."""
+        for color, state in wanted.items():
+            self.process.wait_event(
+                lambda event, color=color, state=state: self._is_sample(event) and
+                self._sample(event)[:1] == (color,) and event["state"] == state,
+                f"{color} {state}", timeout_s)
+
     def _is_sample(self, event):
         return "data" in event if self.impl == "apus" else event.get("event") == "sample"
 
@@ -176,10 +184,11 @@ class World:
     def pub(self, impl, topic, host="a", count=1, colors=("RED",), rate=0, matched=0, dispose=None,
             unregister=None, linger=2.0, timeout=40, reliable=True, transient_local=False, depth=1,
             keep_all=False, exclusive=False, strength=None, partitions=(), extra_qos=(),
-            extra=(), end_with=()):
+            extra=(), end_with=(), settle=0):
         """Starts a publisher of x = 1…count (y = 2x, size 30), colours in turn.
 
         end_with: pairs (colour, x) written after that. dispose, unregister: colours, last of all.
+        settle: seconds a peer waits after it has matched (Apus waits until both sides have).
         """
         if impl == "apus":
             return self._pub_apus(topic, host, count, colors, rate, matched, dispose, unregister,
@@ -193,6 +202,7 @@ class World:
                 "--linger", str(linger), "--timeout", str(timeout)]
         argv += peer_flags(reliable, transient_local, depth, keep_all, exclusive, strength)
         argv += [word for name in partitions for word in ("--partition", name)]
+        argv += ["--settle", str(settle)] if settle else []
         argv += ["--dispose", dispose] if dispose else []
         argv += ["--unregister", unregister] if unregister else []
         return Publisher(impl, self.start(argv + list(extra), impl + " pub", host))

@@ -29,6 +29,7 @@ static const char help[] =
 	"  --size N                 pub: shapesize (30)\n"
 	"  --modulo N               pub: x swings between 1 and N (0: counts up)\n"
 	"  --wait-matched N         pub: readers to await first (0)\n"
+	"  --settle S               pub: pause between the match and the first sample (0)\n"
 	"  --dispose C  --unregister C    pub: after the last sample, in this order\n"
 	"  --filter EXPR  --param V sub: content filter and its parameters (Fast DDS only)\n"
 	"  --heartbeat MS           pub: heartbeat period (the vendor's default)\n"
@@ -109,6 +110,7 @@ enum {
 	OPT_PARAM,
 	OPT_HEARTBEAT,
 	OPT_LINGER,
+	OPT_SETTLE,
 	OPT_TIMEOUT,
 	OPT_INTERFACE,
 	OPT_MULTICAST,
@@ -142,6 +144,7 @@ static const struct option long_options[] = {
 	{"filter", required_argument, NULL, OPT_FILTER},
 	{"param", required_argument, NULL, OPT_PARAM},
 	{"heartbeat", required_argument, NULL, OPT_HEARTBEAT},
+	{"settle", required_argument, NULL, OPT_SETTLE},
 	{"linger", required_argument, NULL, OPT_LINGER},
 	{"timeout", required_argument, NULL, OPT_TIMEOUT},
 	{"interface", required_argument, NULL, OPT_INTERFACE},
@@ -193,6 +196,7 @@ static void parse_work(char **argv, int code, struct peer_options *o)
 	case OPT_UNREGISTER: o->unregister = optarg; break;
 	case OPT_FILTER: o->filter = optarg; break;
 	case OPT_PARAM: append(argv, o->params, &o->param_count, optarg); break;
+	case OPT_SETTLE: o->settle_s = seconds(argv, optarg); break;
 	case OPT_LINGER: o->linger_s = seconds(argv, optarg); break;
 	case OPT_TIMEOUT: o->timeout_s = seconds(argv, optarg); break;
 	case OPT_INTERFACE: o->interface = optarg; break;
@@ -288,6 +292,12 @@ void peer_sleep_until(int64_t mono_ns)
 	struct timespec until = {.tv_sec = mono_ns / 1000000000, .tv_nsec = mono_ns % 1000000000};
 
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+}
+
+void peer_settle(const struct peer_options *options)
+{
+	if (options->settle_s > 0 && !stopped)
+		peer_sleep_until(peer_mono_ns() + (int64_t)(options->settle_s * 1e9));
 }
 
 /* Colours come from the network: whatever JSON would not take literally is escaped. */

@@ -57,6 +57,7 @@ struct peer_options {
 	int heartbeat_ms; /* 0 = the vendor's default */
 	double rate_hz;   /* 0 = as fast as the writer accepts */
 	double timeout_s;
+	double settle_s; /* publisher: pause between the match and the first sample */
 	double linger_s; /* publisher: stay for late joiners; subscriber: stay to see too many */
 	double lease_s;  /* participant lease; 0 = the vendor's default */
 	int64_t deadline_ms; /* 0 = infinite */
@@ -80,6 +81,9 @@ int64_t peer_wall_ns(void);
 int64_t peer_mono_ns(void);
 /* Sleeps until a monotonic instant or a signal. */
 void peer_sleep_until(int64_t mono_ns);
+
+/* Waits settle_s or until a signal: the other side may learn of a match later than this one. */
+void peer_settle(const struct peer_options *options);
 
 /* One sample or state change as the reader took it. writer: 16 GUID bytes, or NULL if unknown. */
 struct peer_sample {

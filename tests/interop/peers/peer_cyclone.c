@@ -205,6 +205,35 @@ static const char *state_name(dds_instance_state_t state)
 	return state == DDS_IST_NOT_ALIVE_NO_WRITERS ? "no_writers" : "alive";
 }
 
+/*
+ * A state change that met samples not yet taken has no sample of its own: the last of them carries it.
+ * Report it as the change of its own that it would otherwise have been.
+ */
+static bool carries_change(const dds_sample_info_t *info, const dds_sample_info_t *next)
+{
+	return info->valid_data && info->instance_state != DDS_IST_ALIVE &&
+	       (!next || next->instance_handle != info->instance_handle);
+}
+
+static void report(struct peer *p, const ShapeType *shape, const dds_sample_info_t *info,
+		   bool valid)
+{
+	struct peer_sample sample = {
+		.writer = writer_guid(p, info->publication_handle),
+		.color = shape->color,
+		.x = shape->x,
+		.y = shape->y,
+		.shapesize = shape->shapesize,
+		.valid = valid,
+		/* A sample's own state is alive; the instance state is the newest. */
+		.state = valid ? "alive" : state_name(info->instance_state),
+		.source_ns = info->source_timestamp,
+	};
+
+	peer_print_sample(&sample);
+	*(valid ? &p->samples : &p->not_alive) += 1;
+}
+
 static void take_all(struct peer *p)
 {
 	static ShapeType shapes[TAKE_MAX];
@@ -216,21 +245,11 @@ static void take_all(struct peer *p)
 		pointers[i] = &shapes[i];
 	while ((n = must(dds_take(p->endpoint, pointers, infos, TAKE_MAX, TAKE_MAX), "take")) > 0) {
 		for (int i = 0; i < n; i++) {
-			struct peer_sample sample = {
-				.writer = writer_guid(p, infos[i].publication_handle),
-				.color = shapes[i].color,
-				.x = shapes[i].x,
-				.y = shapes[i].y,
-				.shapesize = shapes[i].shapesize,
-				.valid = infos[i].valid_data,
-				/* A sample's own state is alive; the instance state is the newest. */
-				.state = infos[i].valid_data ? "alive"
-							     : state_name(infos[i].instance_state),
-				.source_ns = infos[i].source_timestamp,
-			};
+			const dds_sample_info_t *next = i + 1 < n ? &infos[i + 1] : NULL;
 
-			peer_print_sample(&sample);
-			*(infos[i].valid_data ? &p->samples : &p->not_alive) += 1;
+			report(p, &shapes[i], &infos[i], infos[i].valid_data);
+			if (carries_change(&infos[i], next))
+				report(p, &shapes[i], &infos[i], false);
 		}
 	}
 }
@@ -310,6 +329,7 @@ static int publish(struct peer *p)
 
 	if (!await_readers(p, p->options->wait_matched))
 		return peer_print_done(0, !peer_stopped(), false);
+	peer_settle(p->options);
 	write_samples(p);
 	end_instances(p);
 	while (p->options->reliable && !acknowledged && !peer_stopped() && !timed_out(p))

@@ -416,6 +416,7 @@ int publish(Peer &p)
 
 	if (!await_readers(p, p.options.wait_matched))
 		return peer_print_done(0, !peer_stopped(), false);
+	peer_settle(&p.options);
 	write_samples(p);
 	end_instances(p);
 	while (p.options.reliable && !acknowledged && !peer_stopped() && !timed_out(p))
