@@ -99,6 +99,23 @@ static void add_group(struct apus_dp_queue_config *q, uint16_t port)
 	q->groups[q->group_count++].group = apus_dp_addr_v4(spdp_group, port);
 }
 
+/* Largest piece of a payload that fits one packet on every interface: less IPv4 (20), UDP (8), RTPS header
+ * (20), INFO_DST (16), INFO_TS (12), DATA_FRAG (36) and inline QoS with key hash, status and sentinel (44). */
+static uint32_t fragment_bytes(const struct apus_participant *p)
+{
+	uint32_t bytes = 64000;
+
+	for (size_t i = 0; i < p->interface_count; i++) {
+		uint32_t mtu = p->interfaces[i].mtu_bytes ? p->interfaces[i].mtu_bytes : 1500;
+
+		if (mtu < 576)
+			mtu = 576;
+		if (mtu - 156 < bytes)
+			bytes = (mtu - 156) & ~3u;
+	}
+	return bytes;
+}
+
 static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *q, bool is_control,
 		       struct apus_dp_worker **worker_out, char *why, size_t why_bytes)
 {
@@ -108,6 +125,7 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 		.endpoint_max = is_control ? CONTROL_ENDPOINTS : p->config.local_endpoints,
 		.match_max = is_control ? 4 * p->config.participants : p->config.matches,
 		.heartbeat_ns = p->config.heartbeat_period_ns,
+		.fragment_bytes = fragment_bytes(p),
 		.ack_delay_ns = p->config.ack_delay_ns,
 		.segment_flags = is_control ? 0 : APUS_SHM_HUGE | APUS_SHM_TOUCH,
 		.hear_own = !is_control && p->config.worker_count > 1,

@@ -11,6 +11,8 @@
 #define RX_PAYLOAD_BYTES 65000
 /* Discovery samples out of order, per reader. */
 #define HELD_MAX 64
+/* Fragmented discovery samples (long filters, type objects) put together at a time. */
+#define ASSEMBLY_MAX 8
 
 static const struct {
 	uint32_t writer, reader;
@@ -234,6 +236,7 @@ static int make_reader(struct apus_participant *p, uint32_t eid, bool reliable, 
 		.payload_bytes_max = RX_PAYLOAD_BYTES,
 		.match_max = p->config.participants,
 		.held_max = HELD_MAX,
+		.assembly_max = ASSEMBLY_MAX,
 		.sink = sink,
 		.sink_user = p,
 	};

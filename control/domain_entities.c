@@ -14,8 +14,8 @@
 #define KIND_READER_KEYLESS  0x04u
 #define KIND_READER_KEYED    0x07u
 #define KEY_BYTES_MAX        1024
-/* A payload must fit one datagram together with its headers. */
-#define DATAGRAM_PAYLOAD_MAX 65000u
+/* Fragmented samples a reader puts together at a time. */
+#define ASSEMBLY_MAX         4u
 /* Out-of-order samples a reader holds back. */
 #define HELD_MAX             256u
 /* Arena of a sample that apus_write_cdr() checks. */
@@ -93,9 +93,9 @@ static uint32_t payload_bytes(const struct apus_participant *p, const struct apu
 	uint32_t bytes = qos->max_sample_bytes;
 
 	if (bytes == 0)
-		bytes = v1 && v2 && bound + 4 < DATAGRAM_PAYLOAD_MAX ? (uint32_t)bound + 4
-								     : p->config.sample_bytes;
-	return bytes < DATAGRAM_PAYLOAD_MAX ? bytes : DATAGRAM_PAYLOAD_MAX;
+		bytes = v1 && v2 && bound + 4 < p->config.sample_bytes ? (uint32_t)bound + 4
+								       : p->config.sample_bytes;
+	return bytes;
 }
 
 static struct apus_guid next_guid(struct apus_participant *p, uint32_t kind)
@@ -294,6 +294,7 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 		.payload_bytes_max = payload_bytes(p, r->type, qos),
 		.match_max = qos->max_matches,
 		.held_max = HELD_MAX,
+		.assembly_max = ASSEMBLY_MAX,
 		.inbox = {.exclusive = qos->ownership == APUS_EXCLUSIVE,
 			  .separation_ns = qos->time_filter_ns,
 			  .lifespan_ns = APUS_INFINITE_NS,

@@ -127,7 +127,6 @@ static const struct named worker_counters[] = {
 	COUNTER(apus_dp_worker_counters, rx_other_dest, "rx.other_destination"),
 	COUNTER(apus_dp_worker_counters, rx_unmatched, "rx.unmatched"),
 	COUNTER(apus_dp_worker_counters, rx_skipped, "rx.skipped"),
-	COUNTER(apus_dp_worker_counters, rx_fragments, "rx.fragments_unsupported"),
 	COUNTER(apus_dp_worker_counters, adoptions, "worker.adoptions"),
 };
 
@@ -177,6 +176,10 @@ static const struct named reader_counters[] = {
 	COUNTER(apus_dp_reader_counters, too_large, "reader.too_large"),
 	COUNTER(apus_dp_reader_counters, bad_key, "reader.bad_key"),
 	COUNTER(apus_dp_reader_counters, no_slot, "reader.no_slot"),
+	COUNTER(apus_dp_reader_counters, fragments, "reader.fragments"),
+	COUNTER(apus_dp_reader_counters, bad_fragment, "reader.bad_fragment"),
+	COUNTER(apus_dp_reader_counters, incomplete, "reader.incomplete"),
+	COUNTER(apus_dp_reader_counters, nack_frags_sent, "reader.nack_frags"),
 	COUNTER(apus_dp_reader_counters, heartbeats, "reader.heartbeats"),
 	COUNTER(apus_dp_reader_counters, gaps, "reader.gaps"),
 	COUNTER(apus_dp_reader_counters, acknacks_sent, "reader.acknacks"),
@@ -201,6 +204,8 @@ static const struct named writer_counters[] = {
 	COUNTER(apus_dp_writer_counters, displaced, "writer.displaced"),
 	COUNTER(apus_dp_writer_counters, data_sent, "writer.data"),
 	COUNTER(apus_dp_writer_counters, repairs, "writer.repairs"),
+	COUNTER(apus_dp_writer_counters, fragments, "writer.fragments"),
+	COUNTER(apus_dp_writer_counters, nack_frags, "writer.nack_frags"),
 	COUNTER(apus_dp_writer_counters, gaps, "writer.gaps"),
 	COUNTER(apus_dp_writer_counters, filtered, "writer.filtered"),
 	COUNTER(apus_dp_writer_counters, heartbeats, "writer.heartbeats"),

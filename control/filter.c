@@ -53,12 +53,11 @@ int apus_filter_check(const struct apus_type *type, const char *expression,
 
 int apus_filter_match(const struct apus_filter *filter, const void *payload, size_t payload_bytes)
 {
-	switch (apus_dp_predicate_eval((const struct apus_dp_predicate *)filter, payload,
-				       payload_bytes)) {
-	case APUS_DP_PASS: return 1;
-	case APUS_DP_REJECT: return 0;
-	default: return APUS_EENCODING;
-	}
+	enum apus_dp_verdict verdict = apus_dp_predicate_eval(
+		(const struct apus_dp_predicate *)filter, payload, payload_bytes);
+
+	/* No branch on the verdict itself: nothing is harder to predict. */
+	return verdict == APUS_DP_ERROR ? APUS_EENCODING : (int)(verdict == APUS_DP_PASS);
 }
 
 static void add_text(MD5_CTX *md5, const char *text)

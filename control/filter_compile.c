@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 /** Steps one walk may have: a bound on types that put very many members before the wanted one. */
 #define STEPS_MAX 2048
 

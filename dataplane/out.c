@@ -112,25 +112,49 @@ static void set_timestamp(struct apus_dp_out *out, struct apus_wall timestamp)
 	out->timestamp = timestamp;
 }
 
-void apus_dp_out_data(struct apus_dp_out *out, const struct apus_dp_addr *to,
-		      const struct apus_prefix *dest, struct apus_wall timestamp,
-		      const struct apus_wire_data_out *data)
+/* Begins a place for a payload of so many bytes; true if it is to be copied. */
+static bool place_payload(struct apus_dp_out *out, const struct apus_dp_addr *to,
+			  const struct apus_prefix *dest, struct apus_wall timestamp,
+			  uint32_t payload_bytes)
 {
-	bool copy = data->payload_bytes <= APUS_DP_OUT_COPY_BYTES;
-	uint32_t bytes = DATA_BYTES + apus_wire_padded(data->payload_bytes);
-	struct apus_wire_data_out d = *data;
+	bool copy = payload_bytes <= APUS_DP_OUT_COPY_BYTES;
+	uint32_t bytes = DATA_BYTES + apus_wire_padded(payload_bytes);
 
 	if (!fits(out, to, copy ? bytes : APUS_DP_OUT_PACK_BYTES))
 		open_datagram(out, to);
 	set_dest(out, dest);
 	set_timestamp(out, timestamp);
-	if (copy) {
-		apus_wire_data(&out->builder, &d);
-		return;
-	}
-	d.payload = NULL;
-	if (apus_wire_data(&out->builder, &d) == 0) {
-		out->split = out->builder.length;
-		out->external = data->payload;
-	}
+	return copy;
+}
+
+static void refer_payload(struct apus_dp_out *out, const uint8_t *payload)
+{
+	out->split = out->builder.length;
+	out->external = payload;
+}
+
+void apus_dp_out_data(struct apus_dp_out *out, const struct apus_dp_addr *to,
+		      const struct apus_prefix *dest, struct apus_wall timestamp,
+		      const struct apus_wire_data_out *data)
+{
+	struct apus_wire_data_out d = *data;
+	bool copy = place_payload(out, to, dest, timestamp, data->payload_bytes);
+
+	if (!copy)
+		d.payload = NULL;
+	if (apus_wire_data(&out->builder, &d) == 0 && !copy)
+		refer_payload(out, data->payload);
+}
+
+void apus_dp_out_frag(struct apus_dp_out *out, const struct apus_dp_addr *to,
+		      const struct apus_prefix *dest, struct apus_wall timestamp,
+		      const struct apus_wire_data_frag_out *frag)
+{
+	struct apus_wire_data_frag_out f = *frag;
+	bool copy = place_payload(out, to, dest, timestamp, frag->payload_bytes);
+
+	if (!copy)
+		f.payload = NULL;
+	if (apus_wire_data_frag(&out->builder, &f) == 0 && !copy)
+		refer_payload(out, frag->payload);
 }

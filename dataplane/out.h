@@ -61,6 +61,11 @@ void apus_dp_out_data(struct apus_dp_out *out, const struct apus_dp_addr *to,
 		      const struct apus_prefix *dest, struct apus_wall timestamp,
 		      const struct apus_wire_data_out *data);
 
+/** Adds a DATA_FRAG likewise; frag->payload is where its fragments start in the sample. */
+void apus_dp_out_frag(struct apus_dp_out *out, const struct apus_dp_addr *to,
+		      const struct apus_prefix *dest, struct apus_wall timestamp,
+		      const struct apus_wire_data_frag_out *frag);
+
 /** Sends everything. Called at the end of each turn and whenever the burst is full. */
 void apus_dp_out_flush(struct apus_dp_out *out);
 

@@ -112,7 +112,8 @@ static int create_history(struct apus_dp_reader *r)
 		return APUS_ENOMEM;
 	for (uint32_t i = 0; i < entries; i++)
 		r->key_slots[i] = NONE;
-	return create_pool(r, o->max_samples + o->max_loans + 1 + r->config.held_max);
+	return create_pool(r, o->max_samples + o->max_loans + 1 + r->config.held_max +
+				      r->config.assembly_max);
 }
 
 static int create_held(struct apus_dp_reader *r)
@@ -126,7 +127,26 @@ static int create_held(struct apus_dp_reader *r)
 	}
 	if (!r->config.sink)
 		return 0;
-	return create_pool(r, r->config.held_max + 1);
+	return create_pool(r, r->config.held_max + 1 + r->config.assembly_max);
+}
+
+/* Smallest fragment size provided for: peers cut to 1.3 KB and more, the smallest IPv4 MTU leaves 400. */
+#define FRAGMENT_BYTES_MIN 256
+
+static int create_assemblies(struct apus_dp_reader *r)
+{
+	uint32_t n = r->config.assembly_max;
+	size_t words;
+
+	r->assembly_fragments = r->config.payload_bytes_max / FRAGMENT_BYTES_MIN + 1;
+	words = (r->assembly_fragments + 63) / 64;
+	r->assemblies = calloc(n + 1, sizeof(*r->assemblies));
+	r->assembly_bits = calloc(n + 1, words * sizeof(*r->assembly_bits));
+	if (!r->assemblies || !r->assembly_bits)
+		return APUS_ENOMEM;
+	for (uint32_t i = 0; i < n; i++)
+		r->assemblies[i].bits = r->assembly_bits + i * words;
+	return 0;
 }
 
 int apus_dp_reader_create(struct apus_dp_worker *worker, const struct apus_dp_reader_config *config,
@@ -155,6 +175,8 @@ int apus_dp_reader_create(struct apus_dp_worker *worker, const struct apus_dp_re
 	rc = config->sink ? 0 : create_history(r);
 	if (rc == 0)
 		rc = create_held(r);
+	if (rc == 0)
+		rc = create_assemblies(r);
 	if (rc != 0)
 		goto fail;
 	*reader_out = r;
@@ -175,6 +197,8 @@ void apus_dp_reader_destroy(struct apus_dp_reader *reader)
 	free(reader->slot_payload_bytes);
 	free(reader->key_slots);
 	free(reader->held_memory);
+	free(reader->assemblies);
+	free(reader->assembly_bits);
 	free(reader->states);
 	free(reader->order);
 	free(reader->order_new);

@@ -54,6 +54,7 @@ struct apus_dp_reader_config {
 	uint32_t payload_bytes_max;          /* with encapsulation header */
 	uint32_t match_max;
 	uint32_t held_max;                   /* samples out of order, all writers together */
+	uint32_t assembly_max;               /* fragmented samples being put together; 0: none accepted */
 	apus_dp_sink_fn *sink;
 	void *sink_user;
 };
@@ -68,6 +69,10 @@ struct apus_dp_reader_counters {
 	struct apus_counter too_large;       /* payload above payload_bytes_max */
 	struct apus_counter bad_key;         /* payload or key hash that names no instance */
 	struct apus_counter no_slot;         /* pool empty: too many loans */
+	struct apus_counter fragments;       /* DATA_FRAG submessages */
+	struct apus_counter bad_fragment;    /* of another size than the sample's first, or too many */
+	struct apus_counter incomplete;      /* samples given up with fragments missing */
+	struct apus_counter nack_frags_sent;
 	struct apus_counter heartbeats;
 	struct apus_counter gaps;
 	struct apus_counter acknacks_sent;
@@ -84,6 +89,24 @@ struct apus_dp_held {
 	struct apus_wall source;
 	uint32_t slot; /* APUS_SHM_NO_SLOT: no payload */
 	uint32_t payload_bytes;
+	uint8_t change;
+	bool key_only;
+	bool has_hash;
+	uint8_t key_hash[16];
+};
+
+/** A fragmented sample being put together. */
+struct apus_dp_assembly {
+	struct apus_dp_reader_state *state; /* NULL: free */
+	uint64_t *bits;                     /* fragments that have come */
+	apus_seq seq;
+	struct apus_wall source;
+	struct apus_mono last; /* when the latest fragment came */
+	uint32_t slot;
+	uint32_t sample_bytes, fragment_bytes, fragment_count;
+	uint32_t have, highest; /* fragments; highest number seen */
+	uint32_t asked_left;    /* of those asked for last */
+	bool asked;
 	uint8_t change;
 	bool key_only;
 	bool has_hash;
@@ -111,6 +134,8 @@ struct apus_dp_reader_state {
 	struct apus_mono asked;       /* last request for something missing */
 	int64_t greet_ns;             /* present back-off of requests before the first HEARTBEAT */
 	uint32_t ack_count;
+	uint32_t frag_count;     /* of NACK_FRAGs */
+	uint32_t assembly_count; /* its samples being put together */
 	struct apus_dp_held *held_first, *held_last; /* by sequence number */
 };
 
@@ -127,6 +152,9 @@ struct apus_dp_reader {
 	struct apus_shm_pool pool;
 	uint32_t *slot_payload_bytes; /* per slot of the pool */
 	uint32_t *key_slots; /* per history entry: slot of its key payload while lent */
+	struct apus_dp_assembly *assemblies; /* assembly_max */
+	uint64_t *assembly_bits;
+	uint32_t assembly_fragments;         /* most fragments of one sample */
 	struct apus_dp_held *held_memory;
 	struct apus_dp_held *held_free;
 	struct apus_dp_reader_state *states; /* match_max */
@@ -168,6 +196,9 @@ struct apus_dp_origin {
 
 /** Handles a DATA from a matched writer. */
 void apus_dp_reader_data(struct apus_dp_reader_state *state, const struct apus_wire_data *data,
+			 const struct apus_dp_origin *origin, struct apus_mono now);
+/** Handles a DATA_FRAG from a matched writer. */
+void apus_dp_reader_frag(struct apus_dp_reader_state *state, const struct apus_wire_data_frag *frag,
 			 const struct apus_dp_origin *origin, struct apus_mono now);
 /** Handles a DATA of the SPDP writer at a stateless reader. */
 void apus_dp_reader_stateless(struct apus_dp_reader *reader, const struct apus_guid *writer,

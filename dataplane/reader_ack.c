@@ -28,6 +28,8 @@ void apus_dp_reader_send_ack(struct apus_dp_reader_state *state, struct apus_mon
 	if (state->addr.family == 0)
 		return;
 	apus_dp_window_acknack(&state->window, &a.set, &a.final);
+	if (state->assembly_count)
+		apus_dp_reader_spare_fragmented(state, &a.set);
 	a.count = ++state->ack_count;
 	if (a.set.num_bits)
 		state->asked = now;
@@ -35,6 +37,8 @@ void apus_dp_reader_send_ack(struct apus_dp_reader_state *state, struct apus_mon
 					     ACKNACK_BYTES),
 			      &a) == 0)
 		apus_counter_add(&r->counters.acknacks_sent, 1);
+	if (state->assembly_count)
+		apus_dp_reader_send_nack_frags(state, now);
 }
 
 /* Asks for what is missing: now, or so much later that requests keep their distance. */
@@ -65,7 +69,7 @@ void apus_dp_reader_timer(struct apus_dp_timer *timer, struct apus_mono now)
 		s->greet_ns = s->greet_ns * 2 < GREET_MAX_NS ? s->greet_ns * 2 : GREET_MAX_NS;
 		apus_dp_wheel_arm(&s->reader->worker->wheel, &s->timer,
 				  apus_mono_add(now, s->greet_ns));
-	} else if (s->answer_due || apus_dp_window_has_missing(&s->window)) {
+	} else if (s->answer_due || s->assembly_count || apus_dp_window_has_missing(&s->window)) {
 		apus_dp_reader_queue_ack(s);
 	}
 	s->answer_due = false;

@@ -5,7 +5,7 @@
  * tested against it. A sample is never tested against a filter that is partly installed: expression,
  * parameters and program are one immutable object.
  */
-#include "dataplane/reader.h"
+#include "dataplane/reader_internal.h"
 #include "dataplane/cache.h"
 #include "dataplane/worker.h"
 
@@ -52,6 +52,8 @@ static void end_state(struct apus_dp_reader *r, uint32_t idx, struct apus_mono n
 	struct apus_dp_reader_state *s = &r->states[idx];
 
 	apus_dp_reader_drop_held(s);
+	s->match_id = 0;
+	apus_dp_reader_sweep_fragments(s);
 	unqueue_ack(s);
 	apus_dp_wheel_cancel(&r->worker->wheel, &s->timer);
 	unchain(s);

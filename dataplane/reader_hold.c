@@ -43,8 +43,14 @@ void apus_dp_reader_hold_back(struct apus_dp_reader_state *s, const struct apus_
 		apus_counter_add(&r->counters.too_large, 1);
 		return;
 	}
-	if (h && in->payload)
-		slot = apus_dp_reader_store(r, in->payload, in->payload_bytes);
+	if (h && in->payload) {
+		/* A sample put together from fragments lies in a slot already. */
+		slot = apus_dp_reader_slot_of(r, in->payload);
+		if (slot == NONE)
+			slot = apus_dp_reader_store(r, in->payload, in->payload_bytes);
+		else
+			apus_shm_pool_hold(&r->pool, slot);
+	}
 	if (!h || (in->payload && slot == NONE)) {
 		apus_counter_add(&r->counters.held_full, 1);
 		return;

@@ -206,8 +206,10 @@ void apus_dp_reader_heartbeat(struct apus_dp_reader_state *state,
 					  heartbeat->liveliness, now);
 	if (result & APUS_DP_HB_RESTORED)
 		apus_dp_reader_drop_held(state); /* the window has forgotten them */
-	if (result & APUS_DP_HB_ADVANCED)
+	if (result & APUS_DP_HB_ADVANCED) {
 		apus_dp_reader_drain(state, now);
+		apus_dp_reader_sweep_fragments(state);
+	}
 	if (result & APUS_DP_HB_LIVELINESS && !state->reader->config.sink)
 		apus_dp_inbox_assert(&state->reader->inbox, state->slot, now);
 	if (!(result & APUS_DP_HB_ACK))
@@ -228,6 +230,7 @@ void apus_dp_reader_gap(struct apus_dp_reader_state *state, const struct apus_wi
 	apus_counter_add(&state->reader->counters.gaps, 1);
 	if (apus_dp_window_gap(&state->window, gap->start, &gap->set))
 		apus_dp_reader_drain(state, now);
+	apus_dp_reader_sweep_fragments(state);
 }
 
 bool apus_dp_reader_local(struct apus_dp_reader *reader, const struct apus_dp_local_sample *sample,

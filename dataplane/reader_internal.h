@@ -56,6 +56,14 @@ bool apus_dp_reader_settle(struct apus_dp_reader_state *s, apus_seq seq,
 /** Delivers held samples whose turn has come. */
 void apus_dp_reader_drain(struct apus_dp_reader_state *s, struct apus_mono now);
 
+/** reader_frag.c: gives up assemblies of samples that are not wanted any more, or of an ended match. */
+void apus_dp_reader_sweep_fragments(struct apus_dp_reader_state *state);
+/** Takes samples of which fragments have come out of a request for whole samples. */
+void apus_dp_reader_spare_fragmented(struct apus_dp_reader_state *state,
+				     struct apus_wire_seqset *set);
+/** Asks for the missing fragments of every sample being put together. */
+void apus_dp_reader_send_nack_frags(struct apus_dp_reader_state *state, struct apus_mono now);
+
 /** reader_ack.c: an acknowledgement leaves at the end of the burst. */
 void apus_dp_reader_queue_ack(struct apus_dp_reader_state *s);
 /** Asks for what is missing: after delay_ns, or so much later that requests keep their distance. */

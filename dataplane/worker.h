@@ -43,7 +43,6 @@ struct apus_dp_worker_counters {
 	struct apus_counter rx_unmatched;     /* submessages from or to no endpoint we have matched */
 	struct apus_counter rx_skipped;       /* submessages not understood */
 	struct apus_counter rx_submessages;   /* accepted submessages */
-	struct apus_counter rx_fragments;     /* DATA_FRAG: not supported by this version */
 	struct apus_counter adoptions;        /* snapshots adopted */
 };
 
@@ -55,6 +54,7 @@ struct apus_dp_worker_config {
 	uint32_t endpoint_max;          /* readers and writers together */
 	uint32_t match_max;             /* matched writers of all its readers together */
 	int64_t heartbeat_ns;           /* longest heartbeat period of its writers */
+	uint32_t fragment_bytes;        /* payloads above it are cut into pieces of it; multiple of 4 */
 	int64_t ack_delay_ns;           /* from a HEARTBEAT to its answer */
 	unsigned segment_flags; /* APUS_SHM_…, of the pools of its endpoints */
 	/** Accept datagrams of our own participant: its other workers send them. */

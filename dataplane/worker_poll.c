@@ -79,6 +79,28 @@ static void on_data(struct context *c, const struct apus_wire_data *data)
 		apus_dp_reader_data(s, data, &origin, c->now);
 }
 
+static void on_data_frag(struct context *c, const struct apus_wire_data_frag *frag)
+{
+	struct apus_guid writer = source_guid(c, frag->writer);
+	struct apus_dp_origin origin = {c->from, c->length, c->receiver->timestamp};
+	struct apus_dp_reader_state *s;
+
+	for (s = first_for(c, &writer, frag->reader); s;
+	     s = next_for(s->chain_next, &writer, frag->reader))
+		apus_dp_reader_frag(s, frag, &origin, c->now);
+}
+
+static void on_nack_frag(struct context *c, const struct apus_wire_nack_frag *nack)
+{
+	struct apus_guid reader = source_guid(c, nack->reader);
+	struct apus_dp_writer *w = apus_dp_worker_writer(c->worker, nack->writer);
+
+	if (w && apus_dp_writer_nack_frag(w, &reader, nack))
+		c->evidence = true;
+	else
+		apus_counter_add(&c->worker->counters.rx_unmatched, 1);
+}
+
 static void on_heartbeat(struct context *c, const struct apus_wire_heartbeat *hb)
 {
 	struct apus_guid writer = source_guid(c, hb->writer);
@@ -124,8 +146,9 @@ static void on_submessage(struct context *c, const struct apus_wire_submessage *
 	case APUS_WIRE_HEARTBEAT: on_heartbeat(c, &m->heartbeat); break;
 	case APUS_WIRE_GAP: on_gap(c, &m->gap); break;
 	case APUS_WIRE_ACKNACK: on_acknack(c, &m->acknack); break;
-	case APUS_WIRE_DATA_FRAG: apus_counter_add(&w->counters.rx_fragments, 1); break;
-	default: break; /* INFO_… acted on the receiver already; fragments come with a later version */
+	case APUS_WIRE_DATA_FRAG: on_data_frag(c, &m->data_frag); break;
+	case APUS_WIRE_NACK_FRAG: on_nack_frag(c, &m->nack_frag); break;
+	default: break; /* INFO_… acted on the receiver; HEARTBEAT_FRAG tells nothing we need */
 	}
 }
 

@@ -27,6 +27,8 @@
 #define HEARTBEAT_BYTES 32
 #define GAP_BYTES 68
 
+/* Of a large sample so much is sent unasked to reliable readers: about what their socket buffers hold. */
+#define PUSH_BYTES ((uint32_t)192 * 1024)
 /* Samples filtered out are declared irrelevant within this time, merged, or with the next passing one. */
 #define GAP_FLUSH_NS APUS_NS_PER_MS
 
@@ -95,6 +97,59 @@ static void put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
 		apus_counter_add(&w->counters.heartbeats, 1);
 }
 
+/* Inline QoS of a sample: what kind of change it is, and of which instance. */
+static struct apus_wire_inline_out inline_qos(const struct apus_dp_writer *w,
+					      const struct apus_dp_entry *e)
+{
+	struct apus_wire_inline_out qos = {0};
+
+	if (e->kind != APUS_ALIVE) {
+		qos.status_info = e->kind; /* the bits are those of StatusInfo_t */
+		qos.key_hash = w->cache.instances[e->instance_idx].key_hash;
+	}
+	return qos;
+}
+
+/* Fragment number n (1 …) of a sample. */
+static void put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
+			 const struct apus_dp_addr *to, const struct apus_prefix *dest,
+			 struct apus_eid reader)
+{
+	const struct apus_dp_entry *e = &w->cache.entries[slot];
+	uint32_t size = w->worker->config.fragment_bytes;
+	uint32_t offset = (n - 1) * size;
+	struct apus_wire_data_frag_out f = {
+		.reader = reader,
+		.writer = w->eid,
+		.seq = e->seq,
+		.first = n,
+		.count = 1,
+		.fragment_bytes = (uint16_t)size,
+		.sample_bytes = e->payload_bytes,
+		.payload = apus_dp_cache_payload(&w->cache, slot) + offset,
+		.payload_bytes = e->payload_bytes - offset < size ? e->payload_bytes - offset : size,
+		.key_only = e->key_only,
+		.qos = inline_qos(w, e),
+	};
+
+	apus_dp_out_frag(&w->worker->out, to, dest, e->source, &f);
+	apus_counter_add(&w->counters.fragments, 1);
+}
+
+/* A reliable reader gets the beginning of a large sample unasked and requests the rest as it has room;
+ * best effort gets it all. */
+static void put_fragments(struct apus_dp_writer *w, uint32_t slot, const struct apus_dp_addr *to,
+			  const struct apus_prefix *dest, struct apus_eid reader)
+{
+	uint32_t size = w->worker->config.fragment_bytes;
+	uint32_t count = (w->cache.entries[slot].payload_bytes + size - 1) / size;
+
+	if (w->config.reliable && count > PUSH_BYTES / size + 1)
+		count = PUSH_BYTES / size + 1;
+	for (uint32_t n = 1; n <= count; n++)
+		put_fragment(w, slot, n, to, dest, reader);
+}
+
 static void put_sample(struct apus_dp_writer *w, uint32_t slot, const struct apus_dp_addr *to,
 		       const struct apus_prefix *dest, struct apus_eid reader, bool hash_only)
 {
@@ -106,16 +161,17 @@ static void put_sample(struct apus_dp_writer *w, uint32_t slot, const struct apu
 		.payload = apus_dp_cache_payload(&w->cache, slot),
 		.payload_bytes = e->payload_bytes,
 		.key_only = e->key_only,
+		.qos = inline_qos(w, e),
 	};
 
-	if (e->kind != APUS_ALIVE) {
-		d.qos.status_info = e->kind; /* the bits are those of StatusInfo_t */
-		d.qos.key_hash = w->cache.instances[e->instance_idx].key_hash;
-		if (hash_only && e->key_only)
-			d.payload_bytes = 0;
-	}
-	apus_dp_out_data(&w->worker->out, to, dest, e->source, &d);
 	apus_counter_add(&w->counters.data_sent, 1);
+	if (e->payload_bytes > w->worker->config.fragment_bytes) {
+		put_fragments(w, slot, to, dest, reader);
+		return;
+	}
+	if (hash_only && e->kind != APUS_ALIVE && e->key_only)
+		d.payload_bytes = 0;
+	apus_dp_out_data(&w->worker->out, to, dest, e->source, &d);
 }
 
 /* A data message asks for an answer (a HEARTBEAT without the final flag) when a reader has never been
@@ -520,6 +576,35 @@ bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_gui
 			      apus_dp_out_at(&writer->worker->out, &s->addr, &s->prefix,
 					     HEARTBEAT_BYTES),
 			      s->eid, s->acked >= writer->last);
+	return true;
+}
+
+bool apus_dp_writer_nack_frag(struct apus_dp_writer *writer, const struct apus_guid *reader,
+			      const struct apus_wire_nack_frag *nack)
+{
+	struct apus_dp_writer_state *s = find_state(writer, reader);
+	uint32_t size = writer->worker->config.fragment_bytes;
+	uint32_t slot, count;
+
+	if (!s || !s->reliable || s->local)
+		return false;
+	if (s->frag_count && !apus_wire_count_newer(nack->count, s->frag_count)) {
+		apus_counter_add(&writer->counters.acknacks_stale, 1);
+		return true;
+	}
+	s->frag_count = nack->count;
+	apus_counter_add(&writer->counters.nack_frags, 1);
+	slot = nack->seq >= s->relevant ? apus_dp_cache_find(&writer->cache, nack->seq) : NONE;
+	if (slot == NONE || is_rejected(writer, slot, (uint32_t)(s - writer->states))) {
+		struct gap_run run = {nack->seq, nack->seq + 1};
+
+		put_gap(writer, s, &run);
+		return true;
+	}
+	count = (writer->cache.entries[slot].payload_bytes + size - 1) / size;
+	for (uint32_t i = 0; i < nack->set.num_bits; i++)
+		if (apus_wire_bit_test(nack->set.bitmap, i) && nack->set.base + i <= count)
+			put_fragment(writer, slot, nack->set.base + i, &s->addr, &s->prefix, s->eid);
 	return true;
 }
 

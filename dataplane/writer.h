@@ -35,6 +35,8 @@ struct apus_dp_writer_counters {
 	struct apus_counter displaced;      /* samples displaced by KEEP_LAST */
 	struct apus_counter data_sent;      /* DATA submessages, repairs included */
 	struct apus_counter repairs;        /* DATA sent again on request */
+	struct apus_counter fragments;      /* DATA_FRAG submessages */
+	struct apus_counter nack_frags;     /* accepted NACK_FRAGs */
 	struct apus_counter gaps;           /* GAP submessages */
 	struct apus_counter filtered;       /* samples not sent to a destination: all its readers reject */
 	struct apus_counter heartbeats;
@@ -58,6 +60,7 @@ struct apus_dp_writer_state {
 	apus_seq acked;               /* everything up to here is acknowledged (local: delivered) */
 	struct apus_mono heard;       /* last accepted ACKNACK; 0 = never */
 	uint32_t ack_count;
+	uint32_t frag_count; /* of its last NACK_FRAG */
 	bool reliable;
 	uint32_t destination; /* index of the destination that serves it */
 	bool hash_only_dispose;
@@ -132,6 +135,10 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 /** Handles an ACKNACK from `reader`; false if no such reader is matched. */
 bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_guid *reader,
 			    const struct apus_wire_acknack *acknack, struct apus_mono now);
+
+/** Handles a NACK_FRAG from `reader`; false if no such reader is matched. */
+bool apus_dp_writer_nack_frag(struct apus_dp_writer *writer, const struct apus_guid *reader,
+			      const struct apus_wire_nack_frag *nack);
 
 /** Offers waiting samples again to readers of the same worker that refused them. */
 void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono now);

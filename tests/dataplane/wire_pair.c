@@ -101,6 +101,7 @@ static void side_init(struct wire_pair *p, struct wire_side *s, uint8_t id, stru
 		.endpoint_max = 8,
 		.match_max = 16,
 		.heartbeat_ns = 100 * APUS_NS_PER_MS,
+		.fragment_bytes = 1344,
 	};
 
 	s->queue.base.ops = &ops;
