@@ -6,9 +6,7 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "base/guid.h"
-#include "bench/shim/bench.h"
-
-#define BATCH 1000
+#include "bench/micro/context.h"
 
 static void clock_mono(struct bench_state *s)
 {
@@ -44,5 +42,5 @@ int main(int argc, char **argv)
 	bench_register("base/clock_mono", clock_mono);
 	bench_register("base/counter_add", counter_add);
 	bench_register("base/guid_hash", guid_hash);
-	return bench_main(argc, argv);
+	return micro_main(argc, argv);
 }

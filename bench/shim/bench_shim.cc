@@ -4,7 +4,17 @@
 
 #include <benchmark/benchmark.h>
 
+#include <cstddef>
+#include <cstring>
 #include <vector>
+
+/* Stands before the C library's for the benchmark library: a result names the machine by its CPU and kernel
+ * (see bench_context()), never by the name its owner gave it. */
+extern "C" int gethostname(char *name, size_t length)
+{
+	std::strncpy(name, "-", length);
+	return 0;
+}
 
 namespace
 {
