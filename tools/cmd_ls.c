@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `apus ls`: what is in a domain, and why endpoints of one topic do not match.
+ *
+ * The JSON form is one object a line; "kind" tells which: participant, topic, writer, reader, mismatch.
+ * Lines of a topic's endpoints follow its own.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/commands.h"
+#include "tools/guid.h"
+#include "tools/json.h"
+#include "tools/listing.h"
+#include "tools/qos_words.h"
+#include "tools/session.h"
+#include "tools/terminal.h"
+#include "tools/text.h"
+
+#define QOS_BYTES (QOS_PARTITIONS_MAX * 256 + 1024)
+
+struct values {
+	struct session_options session;
+	int64_t wait_ns;
+	bool json;
+};
+
+static const struct option options[] = {
+	SESSION_OPTIONS(struct values),
+	{"wait", "S", "listen for S seconds first (default 1)", OPTION_SECONDS, 0,
+	 offsetof(struct values, wait_ns), 0, 0},
+	{"json", NULL, "one JSON object a line", OPTION_FLAG, 0, offsetof(struct values, json), 0,
+	 0},
+};
+
+/* ---- JSON --------------------------------------------------------------------------------------- */
+
+static void json_text(const char *text)
+{
+	size_t bytes = 6 * strlen(text) + 3;
+	char *json = malloc(bytes);
+
+	if (json && text_to_json(text, json, bytes) >= 0)
+		fputs(json, stdout);
+	else
+		fputs("null", stdout);
+	free(json);
+}
+
+static void json_field(const char *name, const char *text)
+{
+	printf(",\"%s\":", name);
+	json_text(text);
+}
+
+static void json_list(const char *name, const char *const *texts, uint32_t count)
+{
+	printf("\"%s\":[", name);
+	for (uint32_t i = 0; i < count; i++) {
+		fputs(i ? "," : "", stdout);
+		json_text(texts[i]);
+	}
+	putchar(']');
+}
+
+static void json_guid(const char *name, const struct apus_guid *guid)
+{
+	char text[GUID_TEXT_BYTES];
+
+	printf(",\"%s\":\"%s\"", name, guid_to_text(guid, text));
+}
+
+static void json_participant(const struct apus_participant_info *p)
+{
+	char lease[DURATION_TEXT_BYTES];
+
+	fputs("{\"kind\":\"participant\"", stdout);
+	json_guid("guid", &p->guid);
+	json_field("name", p->name);
+	json_field("vendor", p->vendor);
+	json_field("lease", duration_to_text(p->lease_ns, lease));
+	printf(",\"local\":%s,", p->local ? "true" : "false");
+	json_list("locators", p->locators, p->locator_count);
+	fputs("}\n", stdout);
+}
+
+static void json_topic(const struct apus_endpoint_info *endpoints, size_t count)
+{
+	size_t writers = 0;
+
+	for (size_t i = 0; i < count; i++)
+		writers += endpoints[i].is_writer;
+	fputs("{\"kind\":\"topic\"", stdout);
+	json_field("topic", endpoints->topic);
+	printf(",\"writers\":%zu,\"readers\":%zu}\n", writers, count - writers);
+}
+
+static void json_word(const char *name, const char *value, void *user)
+{
+	(void)user;
+	printf("\"%s\":", name);
+	json_text(value);
+	putchar(',');
+}
+
+static void json_filter(const struct apus_endpoint_info *e)
+{
+	if (!e->filter_expression && !e->filter_class)
+		return;
+	fputs(",\"filter\":{\"class\":", stdout);
+	json_text(e->filter_class ? e->filter_class : "");
+	json_field("expression", e->filter_expression ? e->filter_expression : "");
+	putchar(',');
+	json_list("parameters", e->filter_parameters, e->filter_parameter_count);
+	putchar('}');
+}
+
+static void json_endpoint(const struct apus_endpoint_info *e)
+{
+	printf("{\"kind\":\"%s\"", e->is_writer ? "writer" : "reader");
+	json_guid("guid", &e->guid);
+	json_field("topic", e->topic);
+	json_field("type", e->type_name);
+	printf(",\"local\":%s,\"qos\":{", e->local ? "true" : "false");
+	qos_visit_words(e->qos, e->is_writer, json_word, NULL);
+	json_list("partition", e->qos->partitions, e->qos->partition_count);
+	putchar('}');
+	json_filter(e);
+	putchar(',');
+	json_list("locators", e->locators, e->locator_count);
+	fputs("}\n", stdout);
+}
+
+static void json_mismatch(const struct apus_endpoint_info *writer,
+			  const struct apus_endpoint_info *reader, const char *policy)
+{
+	fputs("{\"kind\":\"mismatch\"", stdout);
+	json_field("topic", writer->topic);
+	json_guid("writer", &writer->guid);
+	json_guid("reader", &reader->guid);
+	json_field("policy", policy);
+	fputs("}\n", stdout);
+}
+
+/* ---- text --------------------------------------------------------------------------------------- */
+
+/* Names and expressions come from strangers: what could move the cursor is shown as '?'. */
+static void put_safe(const char *text)
+{
+	for (; *text; text++)
+		putchar((unsigned char)*text < ' ' || *text == 127 ? '?' : *text);
+}
+
+static void text_coloured(enum ink colour, const char *text)
+{
+	fputs(ink(stdout, colour), stdout);
+	put_safe(text);
+	fputs(ink(stdout, INK_NONE), stdout);
+}
+
+static void text_locators(const char *const *locators, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		fputs("        ", stdout);
+		text_coloured(INK_DIM, locators[i]);
+		putchar('\n');
+	}
+}
+
+static void text_participant(const struct apus_participant_info *p)
+{
+	char guid[GUID_TEXT_BYTES], lease[DURATION_TEXT_BYTES];
+
+	fputs("participant ", stdout);
+	text_coloured(INK_NAME, guid_to_text(&p->guid, guid));
+	fputs("  ", stdout);
+	put_safe(p->vendor);
+	if (*p->name) {
+		fputs("  ", stdout);
+		text_coloured(INK_STRONG, p->name);
+	}
+	printf("  lease %s%s\n", duration_to_text(p->lease_ns, lease),
+	       p->local ? "  (this command)" : "");
+	text_locators(p->locators, p->locator_count);
+}
+
+static void text_topic(const struct apus_endpoint_info *endpoints, size_t count)
+{
+	(void)count;
+	fputs("\ntopic ", stdout);
+	text_coloured(INK_STRONG, endpoints->topic);
+	putchar('\n');
+}
+
+static void text_filter(const struct apus_endpoint_info *e)
+{
+	if (!e->filter_expression && !e->filter_class)
+		return;
+	fputs("        filter ", stdout);
+	put_safe(e->filter_class ? e->filter_class : "?");
+	fputs(": ", stdout);
+	text_coloured(INK_GOOD, e->filter_expression ? e->filter_expression : "");
+	for (uint32_t i = 0; i < e->filter_parameter_count; i++) {
+		printf("  %%%u = ", i);
+		put_safe(e->filter_parameters[i]);
+	}
+	putchar('\n');
+}
+
+static void text_endpoint(const struct apus_endpoint_info *e)
+{
+	char guid[GUID_TEXT_BYTES], words[QOS_BYTES];
+
+	printf("  %s ", e->is_writer ? "writer" : "reader");
+	text_coloured(INK_NAME, guid_to_text(&e->guid, guid));
+	fputs("  ", stdout);
+	put_safe(e->type_name);
+	fputs("  ", stdout);
+	qos_to_words(e->qos, e->is_writer, words, sizeof(words));
+	put_safe(words);
+	putchar('\n');
+	text_filter(e);
+	text_locators(e->locators, e->locator_count);
+}
+
+static void text_mismatch(const struct apus_endpoint_info *writer,
+			  const struct apus_endpoint_info *reader, const char *policy)
+{
+	char guid[GUID_TEXT_BYTES];
+
+	printf("  %sno match%s: writer %s", ink(stdout, INK_BAD), ink(stdout, INK_NONE),
+	       guid_to_text(&writer->guid, guid));
+	printf(" and reader %s differ in ", guid_to_text(&reader->guid, guid));
+	text_coloured(INK_BAD, policy);
+	putchar('\n');
+}
+
+/* ---- the listing -------------------------------------------------------------------------------- */
+
+/* One way of showing each thing. */
+struct form {
+	void (*participant)(const struct apus_participant_info *p);
+	void (*topic)(const struct apus_endpoint_info *endpoints, size_t count);
+	void (*endpoint)(const struct apus_endpoint_info *e);
+	void (*mismatch)(const struct apus_endpoint_info *writer,
+			 const struct apus_endpoint_info *reader, const char *policy);
+};
+
+static const struct form json_form = {json_participant, json_topic, json_endpoint, json_mismatch};
+static const struct form text_form = {text_participant, text_topic, text_endpoint, text_mismatch};
+
+static void show_mismatches(const struct form *form, const struct apus_endpoint_info *endpoints,
+			    size_t count)
+{
+	size_t readers = 0;
+
+	while (readers < count && endpoints[readers].is_writer)
+		readers++;
+	for (size_t w = 0; w < readers; w++) {
+		for (size_t r = readers; r < count; r++) {
+			int policy = apus_endpoint_mismatch(&endpoints[w], &endpoints[r]);
+
+			if (policy != APUS_POLICY_NONE)
+				form->mismatch(&endpoints[w], &endpoints[r],
+					       apus_policy_name(policy));
+		}
+	}
+}
+
+static void show(const struct form *form, const struct listing *l)
+{
+	size_t count;
+
+	for (size_t i = 0; i < l->participant_count; i++)
+		form->participant(&l->participants[i]);
+	for (size_t first = 0; first < l->endpoint_count; first += count) {
+		const struct apus_endpoint_info *endpoints = &l->endpoints[first];
+
+		count = listing_topic_length(l, first);
+		form->topic(endpoints, count);
+		for (size_t i = 0; i < count; i++)
+			form->endpoint(&endpoints[i]);
+		show_mismatches(form, endpoints, count);
+	}
+}
+
+static int list(struct session *session, const struct values *values)
+{
+	struct listing listing = {0};
+	int rc;
+
+	if (session_wait(session, -1, session_deadline(values->wait_ns)) == SESSION_STOPPED)
+		return EXIT_TIMED_OUT;
+	rc = listing_collect(session->participant, &listing);
+	if (rc != 0)
+		rc = complain_failed("cannot list the domain: %s", apus_strerror(rc));
+	else
+		show(values->json ? &json_form : &text_form, &listing);
+	listing_fini(&listing);
+	return rc;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+	static struct values values = {.wait_ns = 1000000000};
+	struct session session;
+	int word_count, rc;
+
+	session_options_default(&values.session);
+	rc = options_parse(command, argc, argv, &values, &word_count);
+	if (rc != EXIT_DONE)
+		return rc < 0 ? EXIT_DONE : rc;
+	if (word_count > 0)
+		return complain("%s: `apus ls` takes no further word", argv[0]);
+	rc = session_open(&session, &values.session, "apus ls");
+	if (rc != EXIT_DONE)
+		return rc;
+	rc = list(&session, &values);
+	session_close(&session);
+	return rc;
+}
+
+const struct command cmd_ls = {
+	"ls",
+	"[--domain N] [--wait S] [--json]",
+	"List participants, topics and endpoints, and why endpoints do not match.",
+	"With --json, \"kind\" is participant, topic, writer, reader or mismatch; a mismatch names the\n"
+	"first policy that differs. QoS is shown in the words that pub and sub understand.\n",
+	options,
+	sizeof(options) / sizeof(options[0]),
+	run,
+};
