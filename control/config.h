@@ -76,8 +76,7 @@ struct apus_ctl_config {
 	int32_t control_core;                     /**< or APUS_CTL_AUTO: unpinned */
 
 	int64_t heartbeat_period_ns;
-	int64_t ack_delay_ns;  /**< reader: from a HEARTBEAT to the ACKNACK that answers it */
-	int64_t nack_delay_ns; /**< writer: from an ACKNACK to the repair that answers it */
+	int64_t ack_delay_ns; /**< reader: from a HEARTBEAT to the ACKNACK that answers it */
 
 	uint32_t type_matching; /**< enum apus_ctl_type_matching */
 	bool filtering;         /**< false: creating a filtered reader fails */

@@ -97,8 +97,6 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 		 "Time between the heartbeats of a writer that waits for acknowledgements."),
 	DURATION("ack.delay", "0ns", "0ns…1s", 0, SEC, ack_delay_ns,
 		 "How long a reader waits before it answers a heartbeat, so that answers merge."),
-	DURATION("nack.delay", "0ns", "0ns…1s", 0, SEC, nack_delay_ns,
-		 "How long a writer waits before it repeats samples, so that requests merge."),
 
 	/* Matching and filters. */
 	WORD("type_matching", "names", "names | strict", type_words, type_matching,

@@ -427,12 +427,16 @@ int apus_ctl_publisher_set_filter(struct apus_ctl_publisher *p, struct apus_ctl_
 	struct published *s = &p->published[reader->idx];
 	struct apus_ctl_shared_filter *filter = NULL;
 
-	if (!reader->is_local || reader->is_writer || generation <= s->filter_generation)
+	if (!reader->is_local || reader->is_writer || generation <= s->filter_generation) {
+		apus_ctl_filter_free(predicate);
 		return APUS_EINVAL;
+	}
 	if (predicate) {
 		filter = apus_ctl_filter_pool_wrap(&p->pool, predicate, s->filter);
-		if (!filter)
+		if (!filter) {
+			apus_ctl_filter_free(predicate);
 			return p->pool.count >= p->pool.capacity ? APUS_ELIMIT : APUS_ENOMEM;
+		}
 	}
 	apus_ctl_filter_pool_drop(&p->pool, s->filter);
 	s->filter = filter;

@@ -60,9 +60,9 @@ uint32_t apus_ctl_publisher_reclaim(struct apus_ctl_publisher *publisher);
 
 /**
  * Sets the filter of a local reader and marks it for publication. The predicate passes into the
- * publisher's possession on success only; NULL = no filter. generation: greater than the one before.
- * Each filter of a local reader counts as one of filter_unique; one that replaces another always fits.
- * Returns 0, APUS_EINVAL (generation, not a local reader), APUS_ELIMIT, APUS_ENOMEM.
+ * publisher's possession, also on failure (freed then); NULL = no filter. generation: greater than the
+ * one before. Each filter of a local reader counts as one of filter_unique; one that replaces another
+ * always fits. Returns 0, APUS_EINVAL (generation, not a local reader), APUS_ELIMIT, APUS_ENOMEM.
  */
 int apus_ctl_publisher_set_filter(struct apus_ctl_publisher *publisher,
 				  struct apus_ctl_endpoint *reader,
