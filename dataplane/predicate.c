@@ -23,6 +23,7 @@ struct apus_dp_predicate {
 	bool delimited;
 	bool has_checked; /* some field has value_bits */
 	bool has_strings; /* some field is a string */
+	bool may_lack;    /* a shorter sample may lack members */
 	struct apus_dp_test tests[];
 };
 
@@ -191,6 +192,27 @@ static bool hold_compare(const struct apus_dp_predicate *p, const struct apus_dp
 	}
 }
 
+/* True if a string has a NUL among its characters. In a payload at least eight bytes stand in front of
+ * them, encapsulation header and length, so short strings are looked at as one word ending with their
+ * last character. */
+static inline bool has_nul(const struct apus_wire_slot *s)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	const uint64_t ones = UINT64_C(0x0101010101010101);
+	uint64_t word;
+
+	if (s->length == 0)
+		return false;
+	if (APUS_LIKELY(s->length <= 8)) {
+		memcpy(&word, s->bytes + s->length - 8, 8);
+		/* What stands in front counts as no NUL. */
+		word |= s->length == 8 ? 0 : ~UINT64_C(0) >> (8 * s->length);
+		return ((word - ones) & ~word & ones << 7) != 0;
+	}
+#endif
+	return s->length && memchr(s->bytes, 0, s->length);
+}
+
 /* Values that are none of their type make the sample malformed, as decoding it would. */
 static bool values_valid(const struct apus_dp_predicate *p, const struct apus_wire_slot *slots,
 			 bool swap)
@@ -201,8 +223,7 @@ static bool values_valid(const struct apus_dp_predicate *p, const struct apus_wi
 		if (fields[i].value_bits &&
 		    load_value(fields[i].load, slots[i].bytes, swap) >> fields[i].value_bits)
 			return false;
-		if (fields[i].load == APUS_DP_STRING && slots[i].length &&
-		    memchr(slots[i].bytes, 0, slots[i].length))
+		if (fields[i].load == APUS_DP_STRING && has_nul(&slots[i]))
 			return false;
 	}
 	return true;
@@ -216,7 +237,7 @@ static bool locate(const struct apus_dp_predicate *p, const struct apus_wire_cdr
 	const struct apus_wire_step *steps =
 		(const struct apus_wire_step *)((const char *)p + p->steps_at[c->xcdr2]);
 
-	for (uint32_t i = 0; i < p->field_count; i++)
+	for (uint32_t i = 0; p->may_lack && i < p->field_count; i++)
 		slots[i] = (struct apus_wire_slot){absent, 0};
 	return apus_wire_walk(steps, p->step_count[c->xcdr2], c->base, c->end, c->swap, slots);
 }
@@ -338,6 +359,8 @@ struct apus_dp_predicate *apus_dp_predicate_assemble(const struct apus_dp_progra
 	p->delimited = program->delimited;
 	for (int x = 0; x < 2; x++) {
 		p->step_count[x] = (uint16_t)program->step_count[x];
+		for (uint32_t i = 0; i < program->step_count[x]; i++)
+			p->may_lack |= program->steps[x][i].op == APUS_WIRE_MEMBER;
 		place(p, p->steps_at[x], program->steps[x],
 		      program->step_count[x] * sizeof(struct apus_wire_step));
 	}

@@ -341,100 +341,105 @@ int apus_wire_walk_build(const struct apus_type *type, bool xcdr2,
 
 /* ---- running walks ----------------------------------------------------------------------------- */
 
-/* What a walk knows of its way: positions relative to the body, all <= limit <= body_bytes. */
-struct walker {
+/* Where a walk is: positions relative to the body, at <= limit <= body_bytes. Its address goes to
+ * inlined functions only, so that it lives in registers. */
+struct cursor {
 	const uint8_t *body;
 	uint32_t at, limit;
+};
+
+/* What a walk knows of its way beyond that. */
+struct walker {
+	struct cursor c;
 	uint32_t depth;
 	uint32_t saved[APUS_WIRE_WALK_DEPTH]; /* outer limits of ENTER, remaining rounds of LOOP */
 };
 
-static inline bool align_to(struct walker *w, uint32_t mask)
+static inline bool align_to(struct cursor *c, uint32_t mask)
 {
-	uint32_t pad = -w->at & mask;
+	uint32_t pad = -c->at & mask;
 
-	if (APUS_UNLIKELY(pad > w->limit - w->at))
+	if (APUS_UNLIKELY(pad > c->limit - c->at))
 		return false;
-	w->at += pad;
+	c->at += pad;
 	return true;
 }
 
-static inline bool take(struct walker *w, uint64_t bytes)
+static inline bool take(struct cursor *c, uint64_t bytes)
 {
-	if (APUS_UNLIKELY(bytes > w->limit - w->at))
+	if (APUS_UNLIKELY(bytes > c->limit - c->at))
 		return false;
-	w->at += (uint32_t)bytes;
+	c->at += (uint32_t)bytes;
 	return true;
 }
 
-static inline bool read_u32(struct walker *w, bool swap, uint32_t *value_out)
+static inline bool read_u32(struct cursor *c, bool swap, uint32_t *value_out)
 {
 	uint32_t v;
 
-	if (!align_to(w, 3) || !take(w, 4))
+	if (!align_to(c, 3) || !take(c, 4))
 		return false;
-	memcpy(&v, w->body + w->at - 4, 4);
+	memcpy(&v, c->body + c->at - 4, 4);
 	*value_out = swap ? __builtin_bswap32(v) : v;
 	return true;
 }
 
-static inline bool step_string(struct walker *w, bool swap, const struct apus_wire_step *s,
-			       struct apus_wire_slot *slot)
+static inline bool step_string(struct cursor *c, bool swap, const struct apus_wire_step *s,
+			       struct apus_wire_slot *slots)
 {
 	uint32_t length;
 
-	if (!read_u32(w, swap, &length) || length == 0 || !take(w, length))
+	if (!read_u32(c, swap, &length) || length == 0 || !take(c, length))
 		return false;
 	/* `length` counts the NUL, a bound does not. */
-	if ((s->bytes && length - 1 > s->bytes) || w->body[w->at - 1] != '\0')
+	if ((s->bytes && length - 1 > s->bytes) || c->body[c->at - 1] != '\0')
 		return false;
-	if (slot)
-		*slot = (struct apus_wire_slot){w->body + w->at - length, length - 1};
+	if (s->slot != APUS_WIRE_NO_SLOT)
+		slots[s->slot] = (struct apus_wire_slot){c->body + c->at - length, length - 1};
 	return true;
 }
 
-static inline bool step_sequence(struct walker *w, bool swap, const struct apus_wire_step *s)
+static inline bool step_sequence(struct cursor *c, bool swap, const struct apus_wire_step *s)
 {
 	uint32_t count;
 
-	if (!read_u32(w, swap, &count))
+	if (!read_u32(c, swap, &count))
 		return false;
 	if (count == 0)
 		return true;
 	if (s->delta && count > s->delta)
 		return false;
-	return align_to(w, s->align_mask) && take(w, (uint64_t)count * s->bytes);
+	return align_to(c, s->align_mask) && take(c, (uint64_t)count * s->bytes);
 }
 
 static inline bool step_enter(struct walker *w, bool swap)
 {
 	uint32_t bytes;
 
-	if (!read_u32(w, swap, &bytes) || bytes > w->limit - w->at)
+	if (!read_u32(&w->c, swap, &bytes) || bytes > w->c.limit - w->c.at)
 		return false;
-	w->saved[w->depth++] = w->limit;
-	w->limit = w->at + bytes;
+	w->saved[w->depth++] = w->c.limit;
+	w->c.limit = w->c.at + bytes;
 	return true;
 }
 
-static inline bool step_rare(struct walker *w, bool swap, const struct apus_wire_step *s,
-			     uint32_t *next)
+static bool step_rare(struct walker *w, bool swap, const struct apus_wire_step *s, uint32_t *next)
 {
 	uint32_t n = s->bytes;
 
 	switch (s->op) {
-	case APUS_WIRE_DELIMITED: return read_u32(w, swap, &n) && take(w, n);
+	case APUS_WIRE_DELIMITED: return read_u32(&w->c, swap, &n) && take(&w->c, n);
 	case APUS_WIRE_ENTER: return step_enter(w, swap);
 	case APUS_WIRE_LEAVE:
-		w->at = w->limit;
-		w->limit = w->saved[--w->depth];
+		w->c.at = w->c.limit;
+		w->c.limit = w->saved[--w->depth];
 		return true;
 	case APUS_WIRE_MEMBER:
-		if (((w->at + s->align_mask) & ~(uint32_t)s->align_mask) >= w->limit)
+		if (((w->c.at + s->align_mask) & ~(uint32_t)s->align_mask) >= w->c.limit)
 			*next = n;
 		return true;
 	case APUS_WIRE_LOOP_READ:
-		if (!read_u32(w, swap, &n) || (s->bytes && n > s->bytes))
+		if (!read_u32(&w->c, swap, &n) || (s->bytes && n > s->bytes))
 			return false;
 		/* fall through */
 	case APUS_WIRE_LOOP:
@@ -453,34 +458,35 @@ static inline bool step_rare(struct walker *w, bool swap, const struct apus_wire
 	}
 }
 
+/* The common steps work on a cursor of their own; the rare ones get the walker. */
 static inline __attribute__((always_inline)) bool walk(const struct apus_wire_step *steps,
 						       uint32_t step_count, const uint8_t *body,
 						       uint32_t body_bytes, const bool swap,
 						       struct apus_wire_slot *slots)
 {
+	struct cursor c = {body, 0, body_bytes};
 	struct walker w; /* `saved` stays unset: most walks never use it */
 
-	w.body = body;
-	w.at = 0;
-	w.limit = body_bytes;
 	w.depth = 0;
 	for (uint32_t i = 0; i < step_count;) {
 		const struct apus_wire_step *s = &steps[i++];
-		struct apus_wire_slot *slot = s->slot == APUS_WIRE_NO_SLOT ? NULL : &slots[s->slot];
 
 		if (s->op == APUS_WIRE_RUN) {
-			if (!align_to(&w, s->align_mask) || !take(&w, s->bytes))
+			if (!align_to(&c, s->align_mask) || !take(&c, s->bytes))
 				return false;
-			if (slot)
-				slot->bytes = body + w.at - s->bytes + s->delta;
+			if (s->slot != APUS_WIRE_NO_SLOT)
+				slots[s->slot].bytes = body + c.at - s->bytes + s->delta;
 		} else if (s->op == APUS_WIRE_STRING) {
-			if (!step_string(&w, swap, s, slot))
+			if (!step_string(&c, swap, s, slots))
 				return false;
 		} else if (s->op == APUS_WIRE_SEQUENCE) {
-			if (!step_sequence(&w, swap, s))
+			if (!step_sequence(&c, swap, s))
 				return false;
-		} else if (!step_rare(&w, swap, s, &i)) {
-			return false;
+		} else {
+			w.c = c;
+			if (!step_rare(&w, swap, s, &i))
+				return false;
+			c = w.c;
 		}
 	}
 	return true;
