@@ -193,10 +193,8 @@ enum apus_dp_refusal apus_dp_history_room(const struct apus_dp_history *h,
 /** Removes the instance's oldest sample with data. */
 static void displace_oldest(struct apus_dp_history *h, struct apus_dp_instance *i)
 {
-	uint32_t idx = i->first;
+	uint32_t idx = i->first; /* an entry without data is always the last of its instance */
 
-	if (idx == i->invalid) /* at most one of them has no data */
-		idx = h->entries[idx].instance_next;
 	h->counters.displaced++;
 	if (!h->entries[idx].read)
 		h->counters.displaced_lost++;

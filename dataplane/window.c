@@ -139,7 +139,7 @@ static void absorb_far(struct apus_dp_window *w)
 		return;
 	s = span_begin(w->far_first, (uint32_t)(end - w->far_first));
 	while (span_next(&s))
-		w->settled[s.word] |= s.mask & ~w->held[s.word];
+		w->settled[s.word] |= s.mask; /* none is held: they were beyond */
 	w->far_first = end;
 	if (w->far_first >= w->far_end)
 		w->far_first = w->far_end = 0;

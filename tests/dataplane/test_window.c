@@ -103,6 +103,11 @@ static void start_of_a_volatile_reader(void **state)
 	assert_true(apus_dp_window_has_missing(&w));
 	assert_int_equal(apus_dp_window_check(&w, 8), APUS_DP_SEQ_DUPLICATE);
 	assert_int_equal(w.lost, 0);
+	/* Once something is delivered, nothing moves below it. */
+	w = started(APUS_DP_FROM_MATCH);
+	heartbeat(&w, 3, 10);
+	deliver(&w, 11);
+	assert_int_equal(apus_dp_window_check(&w, 9), APUS_DP_SEQ_DUPLICATE);
 }
 
 static void moving_the_start_never_aliases_held_numbers(void **state)
