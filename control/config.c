@@ -487,7 +487,7 @@ int apus_config_load(struct apus_config *config, const char *path, char *error, 
 {
 	struct complaint to = {error, error_bytes};
 	struct apus_ctl_config copy = config->parsed;
-	char *content, *rest, *line, reason[256];
+	char *content = NULL, *rest, *line, reason[256] = "";
 	unsigned number = 0;
 	int result;
 
