@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared parts of the end-to-end benchmarks; see common.h. */
+#include "common.h"
+
+#include <commit.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+const char *program_name = "bench";
+
+void die(const char *what)
+{
+	fprintf(stderr, "%s: %s%s%s\n", program_name, what, errno ? ": " : "",
+		errno ? strerror(errno) : "");
+	exit(EXIT_FAILED);
+}
+
+int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * NS_PER_SEC + ts.tv_nsec;
+}
+
+void pin(int core)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET((size_t)core, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) != 0)
+		die("cannot pin to the core");
+}
+
+void default_cores(int core_out[2])
+{
+	cpu_set_t set;
+	int found = 0;
+
+	if (sched_getaffinity(0, sizeof(set), &set) != 0)
+		die("cannot tell the cores");
+	for (int i = 0; i < CPU_SETSIZE && found < 2; i++)
+		if (CPU_ISSET((size_t)i, &set))
+			core_out[found++] = i;
+	if (found < 2)
+		die("two polling processes need two cores");
+}
+
+uint32_t parse_number(const char *text, uint32_t low, uint32_t high)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+
+	if (*text < '0' || *text > '9' || *end != '\0' || value < low || value > high) {
+		fprintf(stderr, "%s: '%s' is not a number from %u to %u\n", program_name, text, low,
+			high);
+		exit(EXIT_USAGE);
+	}
+	return (uint32_t)value;
+}
+
+void parse_cores(const char *text, int core_out[2])
+{
+	char rest;
+
+	if (sscanf(text, "%d,%d%c", &core_out[0], &core_out[1], &rest) == 2 && core_out[0] >= 0 &&
+	    core_out[1] >= 0 && core_out[0] < CPU_SETSIZE && core_out[1] < CPU_SETSIZE &&
+	    core_out[0] != core_out[1])
+		return;
+	fprintf(stderr, "%s: '%s' is not two different core numbers\n", program_name, text);
+	exit(EXIT_USAGE);
+}
+
+/* ---- the other process ---- */
+
+struct meeting *meeting_create(void)
+{
+	void *m = mmap(NULL, sizeof(struct meeting), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (m == MAP_FAILED)
+		die("no shared memory");
+	return m;
+}
+
+pid_t fork_follower(uint32_t limit_seconds)
+{
+	pid_t parent = getpid(), pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid < 0)
+		die("cannot fork");
+	alarm(limit_seconds);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(EXIT_FAILED);
+	}
+	return pid;
+}
+
+void give_order(struct meeting *m, pid_t follower, uint32_t order)
+{
+	/* Release, pairs with next_order(). */
+	atomic_store_explicit(&m->order, order, memory_order_release);
+	/* Acquire, pairs with begin_order(). */
+	for (uint32_t i = 1; atomic_load_explicit(&m->begun, memory_order_acquire) != order; i++) {
+		errno = 0;
+		if (i % 100000 == 0 && waitpid(follower, NULL, WNOHANG) == follower)
+			die("the other process has ended");
+	}
+}
+
+uint32_t next_order(const struct meeting *m, uint32_t last)
+{
+	uint32_t order;
+
+	/* Acquire, pairs with give_order(). */
+	while ((order = atomic_load_explicit(&m->order, memory_order_acquire)) == last)
+		;
+	return order;
+}
+
+int await_follower(pid_t follower)
+{
+	int status;
+
+	if (waitpid(follower, &status, 0) != follower || !WIFEXITED(status))
+		return EXIT_FAILED;
+	return WEXITSTATUS(status);
+}
+
+double hand_line_over(struct meeting *m, uint32_t side)
+{
+	int64_t start = 0;
+
+	for (uint32_t i = side; i < 2 * LINE_TURNS; i += 2) {
+		/* Acquire and release: each side's store pairs with the other's load of it. */
+		while (atomic_load_explicit(&m->line, memory_order_acquire) != i)
+			;
+		if (start == 0)
+			start = now_ns(); /* both are there */
+		atomic_store_explicit(&m->line, i + 1, memory_order_release);
+	}
+	/* Relaxed and acquire: the last store of the other side, so that the word can be used again. */
+	while (side == 0 && atomic_load_explicit(&m->line, memory_order_acquire) != 2 * LINE_TURNS)
+		;
+	if (side == 0)
+		atomic_store_explicit(&m->line, 0, memory_order_relaxed);
+	return (double)(now_ns() - start) / (2 * LINE_TURNS);
+}
+
+/* ---- endpoints ---- */
+
+void sized_type_init(struct sized_type *t, uint32_t bytes)
+{
+	memset(t, 0, sizeof(*t));
+	snprintf(t->name, sizeof(t->name), "Bench%u", bytes);
+	t->octets = (struct apus_type){.kind = APUS_KIND_ARRAY,
+				       .size_bytes = bytes - 8,
+				       .align_bytes = 1,
+				       .bound = bytes - 8,
+				       .element = &apus_type_octet};
+	t->members[0] = (struct apus_member){"number", &apus_type_uint64, 0, 0, false};
+	t->members[1] = (struct apus_member){"octets", &t->octets, 8, 1, false};
+	t->type = (struct apus_type){.name = t->name,
+				     .kind = APUS_KIND_STRUCT,
+				     .extensibility = APUS_FINAL,
+				     .size_bytes = bytes,
+				     .align_bytes = 8,
+				     .members = t->members,
+				     .member_count = 2};
+	errno = 0;
+	if (apus_type_check(&t->type) != 0)
+		die("the sample type is refused");
+}
+
+static void set(struct apus_config *config, const char *name, const char *value)
+{
+	char error[256] = "";
+
+	errno = 0;
+	if (apus_config_set(config, name, value, error, sizeof(error)) != 0)
+		die(error);
+}
+
+static void set_pair(struct apus_config *config, const char *pair)
+{
+	const char *equals = strchr(pair, '=');
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", (int)(equals - pair), pair);
+	set(config, name, equals + 1);
+}
+
+struct apus_participant *open_participant(uint32_t domain, const char *transport,
+					  const char *const *settings)
+{
+	struct apus_config *config = apus_config_create();
+	struct apus_participant *p = NULL;
+	char text[16], why[256] = "";
+
+	errno = 0;
+	if (!config)
+		die("no memory");
+	snprintf(text, sizeof(text), "%u", domain);
+	set(config, "domain", text);
+	set(config, "interfaces", "lo");
+	set(config, "worker.mode", "driven");
+	set(config, "transport", transport);
+	while (settings && *settings)
+		set_pair(config, *settings++);
+	errno = 0;
+	if (apus_participant_create(config, &p, why, sizeof(why)) != 0)
+		die(why);
+	apus_config_destroy(config);
+	return p;
+}
+
+static struct apus_endpoint_options options_for(char *topic, size_t topic_bytes, const char *name,
+						const struct sized_type *type, uint32_t bytes,
+						const struct apus_qos *qos)
+{
+	snprintf(topic, topic_bytes, "%s_%u_%s", name, bytes,
+		 qos->reliability == APUS_RELIABLE ? "reliable" : "best_effort");
+	return (struct apus_endpoint_options){.topic = topic, .type = &type->type, .qos = qos};
+}
+
+struct apus_writer *open_writer(struct apus_participant *p, const char *name,
+				const struct sized_type *type, uint32_t bytes, struct apus_qos *qos)
+{
+	char topic[64];
+	struct apus_endpoint_options o = options_for(topic, sizeof(topic), name, type, bytes, qos);
+	struct apus_writer *w = NULL;
+	int rc = apus_writer_create(p, &o, &w);
+
+	errno = 0;
+	if (rc != 0)
+		die(apus_strerror(rc));
+	return w;
+}
+
+struct apus_reader *open_reader(struct apus_participant *p, const char *name,
+				const struct sized_type *type, uint32_t bytes, struct apus_qos *qos)
+{
+	char topic[64];
+	struct apus_endpoint_options o = options_for(topic, sizeof(topic), name, type, bytes, qos);
+	struct apus_reader *r = NULL;
+	int rc = apus_reader_create(p, &o, &r);
+
+	errno = 0;
+	if (rc != 0)
+		die(apus_strerror(rc));
+	return r;
+}
+
+struct sockaddr_in loopback_address(uint16_t port)
+{
+	return (struct sockaddr_in){.sin_family = AF_INET,
+				    .sin_port = htons(port),
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+int open_socket(int receive_bytes, uint16_t *port_out)
+{
+	struct sockaddr_in address = loopback_address(0);
+	socklen_t bytes = sizeof(address);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, bytes) != 0 ||
+	    getsockname(fd, (struct sockaddr *)&address, &bytes) != 0)
+		die("plain socket");
+	if (receive_bytes > 0)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
+	*port_out = ntohs(address.sin_port);
+	return fd;
+}
+
+/* ---- context ---- */
+
+static void cpu_model(char *model_out, size_t model_bytes)
+{
+	FILE *file = fopen("/proc/cpuinfo", "r");
+	char line[256];
+
+	snprintf(model_out, model_bytes, "unknown");
+	while (file && fgets(line, sizeof(line), file)) {
+		const char *value = strchr(line, ':');
+
+		if (strncmp(line, "model name", 10) != 0 || !value)
+			continue;
+		line[strcspn(line, "\n\"\\")] = '\0';
+		snprintf(model_out, model_bytes, "%s", value + 2);
+		break;
+	}
+	if (file)
+		fclose(file);
+}
+
+void print_context_json(const char *benchmark, const int core[2])
+{
+	struct utsname uts;
+	char model[256];
+
+	uname(&uts);
+	cpu_model(model, sizeof(model));
+	printf("{\"benchmark\":\"%s\",\"apus\":\"%s\",\"commit\":\"%s\",\"cpu\":\"%s\","
+	       "\"kernel\":\"%s\",\"cores\":[%d,%d]",
+	       benchmark, apus_version(), BENCH_COMMIT, model, uts.release, core[0], core[1]);
+}
+
+void print_context_text(const int core[2])
+{
+	struct utsname uts;
+	char model[256];
+
+	uname(&uts);
+	cpu_model(model, sizeof(model));
+	printf("Apus %s (%s), %s, kernel %s, cores %d and %d\n", apus_version(), BENCH_COMMIT,
+	       model, uts.release, core[0], core[1]);
+}
+
+void transport_of(const struct apus_participant *p, char *text_out, size_t text_bytes)
+{
+	char report[4096], *line;
+
+	snprintf(text_out, text_bytes, "unknown");
+	if (apus_participant_report(p, report, sizeof(report)) != 0)
+		return;
+	line = strstr(report, "worker.0: ");
+	if (!line)
+		return;
+	line += strlen("worker.0: ");
+	line[strcspn(line, "\n\"\\")] = '\0';
+	snprintf(text_out, text_bytes, "%s", line);
+}
