@@ -159,17 +159,15 @@ static uint8_t mirrored(uint8_t op)
 	return (uint8_t)(APUS_CTL_OP_LT + APUS_CTL_OP_GT - op);
 }
 
-/* Two tests `>= low` and `<= high` on one member become one when both are intervals. */
+/* Two tests `>= low` and `<= high` on one member become one when both are intervals: the first reaches to
+ * the end of all values, the second from their beginning. */
 static void join_interval(struct compiler *c)
 {
 	struct apus_dp_test *low = &c->tests[c->test_count - 2], *high = low + 1;
-	uint64_t end;
+	uint64_t end = high->low + high->span;
 
 	if (low->op != APUS_DP_RANGE || high->op != APUS_DP_RANGE)
 		return;
-	end = high->low + high->span < low->low + low->span ? high->low + high->span
-							    : low->low + low->span;
-	low->low = low->low > high->low ? low->low : high->low;
 	low->accept = low->accept && high->accept && low->low <= end;
 	low->span = end - low->low;
 	c->test_count--;

@@ -14,6 +14,7 @@
 
 /* Vendor id of Fast DDS (eProsima), for the deviation noted in dataplane/snapshot.h. */
 #define VENDOR_EPROSIMA 0x010f
+#define VENDOR_CYCLONE  0x0110
 
 /* A snapshot with what it keeps alive. */
 struct generation {
@@ -317,6 +318,8 @@ static void fill_writer(const struct apus_ctl_publisher *p, const struct apus_ct
 		.unicast = writer->unicast,
 	};
 	if (!writer->is_builtin) {
+		out->past_unwanted = keeps_history(writer) && !keeps_history(reader) &&
+				     writer->participant->record.vendor == VENDOR_CYCLONE;
 		out->strength = writer->record->qos.strength;
 		out->lease_ns = writer->record->qos.lease_ns;
 		out->lifespan_ns = writer->record->qos.lifespan_ns;

@@ -130,9 +130,9 @@ static bool is_nan(const struct number *n)
 			       n->key < apus_dp_key_double(infinity | UINT64_C(1) << 63));
 }
 
-static inline unsigned int outcome(bool less, bool greater)
+static inline unsigned int outcome(bool greater, bool less)
 {
-	return less ? APUS_DP_LESS : greater ? APUS_DP_GREATER : APUS_DP_EQUAL;
+	return greater ? APUS_DP_GREATER : less ? APUS_DP_LESS : APUS_DP_EQUAL;
 }
 
 /* One of APUS_DP_LESS, _EQUAL, _GREATER; 0 if a side is NaN. */
@@ -147,11 +147,11 @@ static unsigned int compare_numbers(const struct number *a, const struct number 
 		uint64_t x = a->key == zero - 1 ? zero : a->key,
 			 y = b->key == zero - 1 ? zero : b->key;
 
-		return outcome(x<y, x> y);
+		return outcome(x > y, x < y);
 	}
 	if (a->floor != b->floor)
-		return outcome(a->floor < b->floor, true);
-	return outcome(b->fraction, a->fraction);
+		return outcome(a->floor > b->floor, true);
+	return outcome(a->fraction, b->fraction);
 }
 
 static unsigned int compare_bytes(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
@@ -159,8 +159,8 @@ static unsigned int compare_bytes(const void *a, size_t a_bytes, const void *b, 
 	int order = memcmp(a, b, a_bytes < b_bytes ? a_bytes : b_bytes);
 
 	if (order == 0)
-		return outcome(a_bytes<b_bytes, a_bytes> b_bytes);
-	return outcome(order < 0, true);
+		return outcome(a_bytes > b_bytes, a_bytes < b_bytes);
+	return outcome(order > 0, true);
 }
 
 /* ---- evaluation -------------------------------------------------------------------------------- */

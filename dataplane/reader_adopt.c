@@ -66,7 +66,6 @@ static struct apus_dp_reader_state *begin_state(struct apus_dp_reader *r,
 						const struct apus_dp_writer_match *m)
 {
 	struct apus_dp_reader_state *s = NULL;
-	bool history = m->transient_local && r->config.transient_local;
 
 	for (uint32_t i = 0; i < r->config.match_max && !s; i++)
 		if (r->states[i].match_id == 0)
@@ -86,7 +85,7 @@ static struct apus_dp_reader_state *begin_state(struct apus_dp_reader *r,
 	s->timer.fn = apus_dp_reader_timer;
 	s->mark = true;
 	apus_dp_window_init(&s->window, s->reliable,
-			    history ? APUS_DP_FROM_FIRST : APUS_DP_FROM_MATCH);
+			    m->past_unwanted ? APUS_DP_FROM_MATCH : APUS_DP_FROM_FIRST);
 	chain(s);
 	return s;
 }
@@ -99,7 +98,8 @@ static void refresh_state(struct apus_dp_reader_state *s, const struct apus_dp_w
 	s->addr = m->unicast;
 	s->local = m->local && apus_dp_worker_writer(r->worker, s->eid) != NULL;
 	if (!r->config.sink)
-		apus_dp_inbox_match(&r->inbox, s->slot, &s->guid, m->strength, m->lease_ns,
+		/* Leases of writers are not followed yet: a writer lives as long as its participant. */
+		apus_dp_inbox_match(&r->inbox, s->slot, &s->guid, m->strength, APUS_INFINITE_NS,
 				    m->lifespan_ns, now);
 }
 

@@ -62,6 +62,10 @@ struct apus_dp_writer_match {
 	uint64_t match_id;    /**< as above */
 	bool reliable;        /**< it heartbeats; false makes the match best-effort */
 	bool transient_local; /**< writer and reader both: history before the match is wanted */
+	/** Interop: a Cyclone DDS 0.10.2 writer that keeps history answers every request with samples, also
+	 *  one of a volatile reader for samples from before its match, where others answer by GAP. A reader
+	 *  of such a writer must not ask below the first number it hears. */
+	bool past_unwanted;
 	bool local;
 	int32_t strength;     /**< ownership strength it offers */
 	int64_t lease_ns;     /**< liveliness lease it offers */

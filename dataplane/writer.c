@@ -169,8 +169,11 @@ static void put_sample(struct apus_dp_writer *w, uint32_t slot, const struct apu
 		put_fragments(w, slot, to, dest, reader);
 		return;
 	}
-	if (hash_only && e->kind != APUS_ALIVE && e->key_only)
+	if (hash_only && e->kind != APUS_ALIVE && e->key_only) {
+		d.payload = NULL;
 		d.payload_bytes = 0;
+		d.key_only = false;
+	}
 	apus_dp_out_data(&w->worker->out, to, dest, e->source, &d);
 }
 
