@@ -20,7 +20,7 @@ struct values {
 };
 
 static const struct option options[] = {
-	SESSION_OPTIONS(struct values),
+	CONFIG_OPTIONS(struct values),
 	{"json", NULL, "one JSON object a line", OPTION_FLAG, 0, offsetof(struct values, json), 0,
 	 0},
 };

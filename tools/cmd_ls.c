@@ -317,6 +317,7 @@ static int run(const struct command *command, int argc, char **argv)
 	rc = session_open(&session, &values.session, "apus ls");
 	if (rc != EXIT_DONE)
 		return rc;
+	session_report(&session, &values.session);
 	rc = list(&session, &values);
 	session_close(&session);
 	return rc;

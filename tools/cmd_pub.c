@@ -36,10 +36,8 @@ struct values {
 	struct option_list partitions, endings;
 };
 
-#define OPTION(name, argument, help, kind, tag, field, min, max)                          \
-	{                                                                                 \
-		name, argument, help, kind, tag, offsetof(struct values, field), min, max \
-	}
+#define OPTION(name, argument, help, kind, tag, field, min, max) \
+	OPTION_ROW(name, argument, help, kind, tag, offsetof(struct values, field), min, max)
 
 static const struct option options[] = {
 	OPTION("type", "NAME", "type of the topic (default ShapeType)", OPTION_TEXT, 0, type, 0, 0),
@@ -364,10 +362,12 @@ static int open_and_publish(struct publisher *p, const char *topic, const struct
 	if (rc != EXIT_DONE)
 		return rc;
 	rc = apus_writer_create(p->session.participant, &endpoint, &p->writer);
-	if (rc != 0)
+	if (rc != 0) {
 		rc = endpoint_complain_create("writer", rc);
-	else
+	} else {
+		session_report(&p->session, &p->values->session);
 		rc = publish(p, words->qos.reliability == APUS_RELIABLE);
+	}
 	session_close(&p->session);
 	return rc;
 }

@@ -36,10 +36,8 @@ struct values {
 	bool json, stats;
 };
 
-#define OPTION(name, argument, help, kind, field, min, max)                             \
-	{                                                                               \
-		name, argument, help, kind, 0, offsetof(struct values, field), min, max \
-	}
+#define OPTION(name, argument, help, kind, field, min, max) \
+	OPTION_ROW(name, argument, help, kind, 0, offsetof(struct values, field), min, max)
 
 static const struct option options[] = {
 	OPTION("type", "NAME", "type of the topic (default ShapeType)", OPTION_TEXT, type, 0, 0),
@@ -244,6 +242,7 @@ static int open_and_subscribe(struct subscriber *s, const struct qos_words *word
 		return rc;
 	rc = open_reader(s, words);
 	if (rc == EXIT_DONE) {
+		session_report(&s->session, &s->values->session);
 		rc = subscribe(s);
 		if (s->values->stats)
 			apus_visit_reader_stats(s->reader, print_stat, NULL);

@@ -42,6 +42,12 @@ struct option {
 	int64_t min, max;
 };
 
+/** One row of a table, for macros that make rows. */
+#define OPTION_ROW(name, argument, help, kind, tag, offset, min, max) \
+	{                                                             \
+		name, argument, help, kind, tag, offset, min, max     \
+	}
+
 /** One command of the program. */
 struct command {
 	const char *name;

@@ -410,19 +410,38 @@ static int read_word(struct parse *p, char *name, size_t position)
 	return check_effect(p, value_position, word, equals + 1);
 }
 
+/* The library finds it out when it knows all capacities; here it can still be shown in place. */
+static bool history_exceeds_limit(const struct apus_qos *qos)
+{
+	return qos->history == APUS_KEEP_LAST && qos->max_samples && qos->depth > qos->max_samples;
+}
+
+/* What would be right, for the contradictions that words can make. */
+static const char *contradiction(int policy)
+{
+	switch (policy) {
+	case APUS_POLICY_DEADLINE: return "it must not be shorter than the time_filter";
+	case APUS_POLICY_PARTITION: return "a name has at most 255 bytes";
+	case APUS_POLICY_RESOURCE_LIMITS: return "max_samples is too small for the history";
+	default: return "it contradicts the rest";
+	}
+}
+
 /* All words together; a contradiction is shown at the first word given for its policy. */
 static int check_all(struct parse *p)
 {
 	int policy = APUS_POLICY_NONE;
 
-	if (apus_qos_check(&p->words->qos, p->is_writer, &policy) == 0)
-		return 0;
+	if (apus_qos_check(&p->words->qos, p->is_writer, &policy) == 0) {
+		if (!history_exceeds_limit(&p->words->qos))
+			return 0;
+		policy = APUS_POLICY_RESOURCE_LIMITS;
+	}
 	for (size_t i = 0; i < WORD_COUNT; i++)
 		if (table[i].policy == policy && p->length_of[i])
-			return refuse(p, p->position_of[i], p->length_of[i],
-				      "%s contradicts the rest of the QoS",
-				      apus_policy_name(policy));
-	return refuse(p, 0, 0, "%s contradicts the rest of the QoS", apus_policy_name(policy));
+			return refuse(p, p->position_of[i], p->length_of[i], "%s: %s",
+				      apus_policy_name(policy), contradiction(policy));
+	return refuse(p, 0, 0, "%s: %s", apus_policy_name(policy), contradiction(policy));
 }
 
 void qos_words_init(struct qos_words *words, bool is_writer)

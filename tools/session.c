@@ -16,6 +16,7 @@
 #include "tools/text.h"
 
 #define REASON_BYTES  512
+#define REPORT_BYTES  16384
 #define SETTING_BYTES 64
 #define NS_PER_SEC    INT64_C(1000000000)
 
@@ -24,6 +25,7 @@ void session_options_default(struct session_options *options)
 	options->domain = -1;
 	options->config_path = NULL;
 	options->settings.count = 0;
+	options->verbose = false;
 }
 
 /* ---- configuration ------------------------------------------------------------------------------ */
@@ -160,6 +162,15 @@ int session_open(struct session *session, const struct session_options *options,
 	if (rc != EXIT_DONE && session->signal_fd >= 0)
 		close(session->signal_fd);
 	return rc;
+}
+
+void session_report(const struct session *session, const struct session_options *options)
+{
+	char text[REPORT_BYTES];
+
+	if (options->verbose &&
+	    apus_participant_report(session->participant, text, sizeof(text)) == 0)
+		fputs(text, stderr);
 }
 
 void session_close(struct session *session)

@@ -20,25 +20,24 @@ struct session_options {
 	int64_t domain; /**< -1 = as configured */
 	const char *config_path;
 	struct option_list settings; /**< "name=value" */
+	bool verbose;
 };
 
-/** Rows of an option table for a struct with a member `session` of the type above. */
-#define SESSION_OPTIONS(type)                                                                        \
-	{"domain",                                                                                   \
-	 "N",                                                                                        \
-	 "DDS domain, 0 to 232 (default: as configured, else 0)",                                    \
-	 OPTION_NUMBER,                                                                              \
-	 0,                                                                                          \
-	 offsetof(type, session.domain),                                                             \
-	 0,                                                                                          \
-	 232},                                                                                       \
-		{"config",    "FILE", "read settings (default: the file APUS_CONFIG names, if any)", \
-		 OPTION_TEXT, 0,      offsetof(type, session.config_path),                           \
-		 0,           0},                                                                    \
-	{                                                                                            \
-		"set", "NAME=VALUE", "change one setting; `apus config` lists them", OPTION_LIST,    \
-			's', offsetof(type, session.settings), 0, 0                                  \
-	}
+/** Rows of an option table for a struct with a member `session` of the type above: what makes a
+ *  configuration, and what all commands that join a domain have besides. */
+#define CONFIG_OPTIONS(type)                                                                    \
+	OPTION_ROW("domain", "N", "DDS domain, 0 to 232 (default: as configured, else 0)",      \
+		   OPTION_NUMBER, 0, offsetof(type, session.domain), 0, 232),                   \
+		OPTION_ROW("config", "FILE",                                                    \
+			   "read settings (default: the file APUS_CONFIG names, if any)",       \
+			   OPTION_TEXT, 0, offsetof(type, session.config_path), 0, 0),          \
+		OPTION_ROW("set", "NAME=VALUE", "change one setting; `apus config` lists them", \
+			   OPTION_LIST, 's', offsetof(type, session.settings), 0, 0)
+
+#define SESSION_OPTIONS(type)                                                                     \
+	CONFIG_OPTIONS(type),                                                                     \
+		OPTION_ROW("verbose", NULL, "tell on stderr what was chosen: transport, ports …", \
+			   OPTION_FLAG, 'v', offsetof(type, session.verbose), 0, 0)
 
 struct session {
 	struct apus_participant *participant;
@@ -62,6 +61,9 @@ int session_configure(const struct session_options *options, const char *name,
 
 /** Joins the domain. Returns EXIT_DONE or an exit code after a complaint; then nothing is open. */
 int session_open(struct session *session, const struct session_options *options, const char *name);
+
+/** With --verbose, prints on stderr what the library chose and why; once the endpoints exist. */
+void session_report(const struct session *session, const struct session_options *options);
 
 /** Leaves the domain and deletes all entities. */
 void session_close(struct session *session);
