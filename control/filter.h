@@ -44,7 +44,8 @@ void apus_ctl_filter_limits_default(struct apus_ctl_filter_limits *limits);
  * Returns 0 with `*predicate_out` owned by the caller (free with apus_ctl_filter_free());
  * APUS_EFILTER if the text is invalid, not supported or over a limit; APUS_EINVAL for NULL arguments,
  * a type that is no struct, or limits out of range; APUS_ENOMEM. On failure nothing is retained.
- * Any thread; time and memory linear in the text within the limits; does not block.
+ * Any thread; does not block. Time and memory are linear in the text, counting each use of a parameter
+ * with that parameter's length.
  */
 int apus_ctl_filter_compile(const struct apus_type *type, const char *expression,
 			    const char *const *parameters, uint32_t parameter_count,

@@ -38,7 +38,7 @@ DEEP = ('struct', True, [
     ('moods', ('array', MOOD, 3)), ('last', ('f64',)), ('tail', ('i8',))])
 MIXED = ('struct', False, [
     ('raw', ('seq', ('u8',), 8)), ('in', INNER), ('ina', OPEN), ('pair', ('array', ('string', 0), 2)),
-    ('after', ('i64',)), ('triple', ('array', ('u64',), 3)), ('f', ('f32',)), ('seqa', ('seq', OPEN, 4)),
+    ('after', ('i64',)), ('triple', ('array', ('u64',), 3)), ('f', ('f32',)), ('w', ('seq', ('f64',), 3)), ('seqa', ('seq', OPEN, 4)),
     ('z', ('u8',))])
 TYPES = [SHAPE, SCALARS, DEEP, MIXED]
 KEYWORDS = {'AND', 'OR', 'NOT', 'BETWEEN', 'TRUE', 'FALSE', 'LIKE', 'MATCH', 'IN', 'IS', 'NULL', 'ESCAPE'}

@@ -138,6 +138,7 @@ static const struct apus_type filter_open =
 					       .element = (of)}
 
 FILTER_SEQUENCE(filter_seq_i16, &apus_type_int16, 0);
+FILTER_SEQUENCE(filter_seq_f64, &apus_type_float64, 3);
 FILTER_SEQUENCE(filter_seq_octet, &apus_type_octet, 8);
 FILTER_SEQUENCE(filter_seq_inner, &filter_inner, 0);
 FILTER_SEQUENCE(filter_seq_open, &filter_open, 4);
@@ -187,6 +188,7 @@ struct filter_mixed {
 	int64_t after;
 	uint64_t triple[3];
 	float f;
+	struct apus_sequence w;
 	struct apus_sequence seqa;
 	uint8_t z;
 };
@@ -199,6 +201,7 @@ static const struct apus_member filter_mixed_members[] = {
 	FILTER_MEMBER(filter_mixed, after, &apus_type_int64),
 	FILTER_MEMBER(filter_mixed, triple, &filter_arr_u64),
 	FILTER_MEMBER(filter_mixed, f, &apus_type_float32),
+	FILTER_MEMBER(filter_mixed, w, &filter_seq_f64),
 	FILTER_MEMBER(filter_mixed, seqa, &filter_seq_open),
 	FILTER_MEMBER(filter_mixed, z, &apus_type_uint8),
 };
