@@ -4,6 +4,7 @@
 
 #include <commit.h>
 #include <errno.h>
+#include <getopt.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -44,7 +45,8 @@ void pin(int core)
 		die("cannot pin to the core");
 }
 
-void default_cores(int core_out[2])
+/* The first two cores this process may use; exits if there are fewer. */
+static void default_cores(int core_out[2])
 {
 	cpu_set_t set;
 	int found = 0;
@@ -58,29 +60,88 @@ void default_cores(int core_out[2])
 		die("two polling processes need two cores");
 }
 
-uint32_t parse_number(const char *text, uint32_t low, uint32_t high)
+static void __attribute__((noreturn)) refuse(const char *text, const char *reason)
 {
-	char *end;
-	unsigned long value = strtoul(text, &end, 10);
-
-	if (*text < '0' || *text > '9' || *end != '\0' || value < low || value > high) {
-		fprintf(stderr, "%s: '%s' is not a number from %u to %u\n", program_name, text, low,
-			high);
-		exit(EXIT_USAGE);
-	}
-	return (uint32_t)value;
+	fprintf(stderr, "%s: '%s': %s\n", program_name, text, reason);
+	exit(EXIT_USAGE);
 }
 
-void parse_cores(const char *text, int core_out[2])
+static uint32_t parse_number(const char *text, uint32_t low, uint32_t high)
+{
+	char *end, reason[64];
+	unsigned long value = strtoul(text, &end, 10);
+
+	if (*text >= '0' && *text <= '9' && *end == '\0' && value >= low && value <= high)
+		return (uint32_t)value;
+	snprintf(reason, sizeof(reason), "not a number from %u to %u", low, high);
+	refuse(text, reason);
+}
+
+static void parse_cores(const char *text, int core_out[2])
 {
 	char rest;
 
-	if (sscanf(text, "%d,%d%c", &core_out[0], &core_out[1], &rest) == 2 && core_out[0] >= 0 &&
-	    core_out[1] >= 0 && core_out[0] < CPU_SETSIZE && core_out[1] < CPU_SETSIZE &&
-	    core_out[0] != core_out[1])
-		return;
-	fprintf(stderr, "%s: '%s' is not two different core numbers\n", program_name, text);
-	exit(EXIT_USAGE);
+	if (sscanf(text, "%d,%d%c", &core_out[0], &core_out[1], &rest) != 2 || core_out[0] < 0 ||
+	    core_out[1] < 0 || core_out[0] >= CPU_SETSIZE || core_out[1] >= CPU_SETSIZE ||
+	    core_out[0] == core_out[1])
+		refuse(text, "not two different core numbers");
+}
+
+static void parse_sizes(const char *text, struct options *o)
+{
+	char copy[256], *rest = copy, *word;
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	o->size_count = 0;
+	while ((word = strsep(&rest, ","))) {
+		uint32_t bytes = parse_number(word, 16, BYTES_MAX);
+
+		if (bytes % 8 != 0 || o->size_count == SIZES_MAX)
+			refuse(text, "not up to 8 sizes, each a multiple of 8");
+		o->bytes[o->size_count++] = bytes;
+	}
+}
+
+static const char *parse_transport(const char *text)
+{
+	if (strcmp(text, "auto") != 0 && strcmp(text, "io_uring") != 0 &&
+	    strcmp(text, "socket") != 0)
+		refuse(text, "not auto, io_uring or socket");
+	return text;
+}
+
+void parse_options(int argc, char **argv, const char *usage, struct options *options)
+{
+	static const struct option longs[] = {
+		{"seconds", required_argument, NULL, 's'},
+		{"rounds", required_argument, NULL, 'r'},
+		{"bytes", required_argument, NULL, 'b'},
+		{"cores", required_argument, NULL, 'k'},
+		{"transport", required_argument, NULL, 't'},
+		{"domain", required_argument, NULL, 'd'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		switch (c) {
+		case 's': options->seconds = parse_number(optarg, 1, 3600); break;
+		case 'r': options->rounds = parse_number(optarg, 1, ROUNDS_MAX); break;
+		case 'b': parse_sizes(optarg, options); break;
+		case 'k': parse_cores(optarg, options->core); break;
+		case 't': options->transport = parse_transport(optarg); break;
+		case 'd': options->domain = parse_number(optarg, 0, 232); break;
+		case 'j': options->json = true; break;
+		case 'h': fputs(usage, stdout); exit(EXIT_DONE);
+		default: fputs(usage, stderr); exit(EXIT_USAGE);
+		}
+	}
+	if (optind < argc)
+		refuse(argv[optind], "no argument is expected (try --help)");
+	if (options->core[0] < 0)
+		default_cores(options->core);
 }
 
 /* ---- the other process ---- */
@@ -174,8 +235,9 @@ void sized_type_init(struct sized_type *t, uint32_t bytes)
 				       .align_bytes = 1,
 				       .bound = bytes - 8,
 				       .element = &apus_type_octet};
-	t->members[0] = (struct apus_member){"number", &apus_type_uint64, 0, 0, false};
-	t->members[1] = (struct apus_member){"octets", &t->octets, 8, 1, false};
+	t->members[0] = (struct apus_member){.name = "number", .type = &apus_type_uint64};
+	t->members[1] = (struct apus_member){
+		.name = "octets", .type = &t->octets, .offset_bytes = 8, .id = 1};
 	t->type = (struct apus_type){.name = t->name,
 				     .kind = APUS_KIND_STRUCT,
 				     .extensibility = APUS_FINAL,

@@ -28,11 +28,27 @@ void __attribute__((noreturn)) die(const char *what);
 int64_t now_ns(void);
 /** Moves the calling thread to one core. */
 void pin(int core);
-/** The first two cores this process may use; exits if there are fewer. */
-void default_cores(int core_out[2]);
-/** Parses option values; a bad one ends the process with EXIT_USAGE. */
-uint32_t parse_number(const char *text, uint32_t low, uint32_t high);
-void parse_cores(const char *text, int core_out[2]);
+
+/** Different sample sizes of one run, and the largest one in bytes. */
+#define SIZES_MAX  8
+#define BYTES_MAX  32768
+#define ROUNDS_MAX 1000
+
+/** What both benchmarks let their user choose. */
+struct options {
+	uint32_t bytes[SIZES_MAX]; /**< multiples of 8, 16…BYTES_MAX */
+	uint32_t size_count;
+	uint32_t seconds; /**< measured, all variants together */
+	uint32_t rounds;  /**< 1…ROUNDS_MAX */
+	uint32_t domain;
+	int core[2]; /**< -1: the first two */
+	const char *transport;
+	bool json;
+};
+
+/** Parses the command line over the defaults in `*options`, and finds the cores. --help prints `usage` and
+ *  ends the process; a mistake ends it with EXIT_USAGE. */
+void parse_options(int argc, char **argv, const char *usage, struct options *options);
 
 /* ---- the other process ---- */
 

@@ -13,15 +13,11 @@
 #include "histogram.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define SIZES_MAX       8
-#define ROUNDS_MAX      1000
-#define BYTES_MAX       32768
 #define WARM_UP         200 /* round trips of each block that are not counted */
 #define GIVE_UP_NS      (100 * NS_PER_MS)
 #define MATCH_NS        (10 * NS_PER_SEC)
@@ -34,15 +30,6 @@ static const char *const kind_names[KINDS] = {"plain", "best_effort", "reliable"
 enum { ORDER_STOP = 0xff, ORDER_LINE = 0xfe, ORDER_MATCH = 0xfd };
 /* Numbers of the meeting. */
 enum { FAILED_MATCH };
-
-struct options {
-	uint32_t bytes[SIZES_MAX];
-	uint32_t size_count;
-	uint32_t seconds, rounds, domain;
-	int core[2];
-	const char *transport;
-	bool json;
-};
 
 struct link {
 	struct apus_writer *writer;
@@ -381,72 +368,17 @@ static int lead(struct meeting *m, pid_t echo, const struct options *o)
 	return matched ? EXIT_DONE : EXIT_TIMED_OUT;
 }
 
-static void usage(FILE *to)
-{
-	fprintf(to,
-		"usage: pingpong [options]\n"
-		"  --seconds N         time measured, all variants together, 1 to 3600 (default 5)\n"
-		"  --rounds N          blocks of each variant, 1 to 1000 (default 5)\n"
-		"  --bytes N[,N]...    sample sizes, multiples of 8 from 16 to 32768 (default 64,1024)\n"
-		"  --cores A,B         where the two processes run (default: the first two)\n"
-		"  --transport KIND    auto, io_uring or socket (default auto)\n"
-		"  --domain N          DDS domain, 0 to 232 (default 177)\n"
-		"  --json              one JSON object, with full histograms, instead of a table\n"
-		"Times round trips of Apus beside plain sockets, between two processes on 127.0.0.1.\n"
-		"Exit codes: 0 done, 1 no match in time, 2 wrong usage, 3 failure.\n");
-}
-
-static void parse_sizes(const char *text, struct options *o)
-{
-	char copy[256], *rest = copy, *word;
-
-	snprintf(copy, sizeof(copy), "%s", text);
-	o->size_count = 0;
-	while ((word = strsep(&rest, ","))) {
-		uint32_t bytes = parse_number(word, 16, BYTES_MAX);
-
-		if (bytes % 8 != 0 || o->size_count == SIZES_MAX) {
-			fprintf(stderr, "%s: '%s': up to %d sizes, each a multiple of 8\n",
-				program_name, text, SIZES_MAX);
-			exit(EXIT_USAGE);
-		}
-		o->bytes[o->size_count++] = bytes;
-	}
-}
-
-static void parse(int argc, char **argv, struct options *o)
-{
-	static const struct option longs[] = {
-		{"seconds", required_argument, NULL, 's'},
-		{"rounds", required_argument, NULL, 'r'},
-		{"bytes", required_argument, NULL, 'b'},
-		{"cores", required_argument, NULL, 'k'},
-		{"transport", required_argument, NULL, 't'},
-		{"domain", required_argument, NULL, 'd'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
-	int c;
-
-	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		switch (c) {
-		case 's': o->seconds = parse_number(optarg, 1, 3600); break;
-		case 'r': o->rounds = parse_number(optarg, 1, ROUNDS_MAX); break;
-		case 'b': parse_sizes(optarg, o); break;
-		case 'k': parse_cores(optarg, o->core); break;
-		case 't': o->transport = optarg; break;
-		case 'd': o->domain = parse_number(optarg, 0, 232); break;
-		case 'j': o->json = true; break;
-		case 'h': usage(stdout); exit(EXIT_DONE);
-		default: usage(stderr); exit(EXIT_USAGE);
-		}
-	}
-	if (optind < argc) {
-		usage(stderr);
-		exit(EXIT_USAGE);
-	}
-}
+static const char usage[] =
+	"usage: pingpong [options]\n"
+	"  --seconds N         time measured, all variants together, 1 to 3600 (default 5)\n"
+	"  --rounds N          blocks of each variant, 1 to 1000 (default 5)\n"
+	"  --bytes N[,N]...    sample sizes, multiples of 8 from 16 to 32768 (default 64,1024)\n"
+	"  --cores A,B         where the two processes run (default: the first two)\n"
+	"  --transport KIND    auto, io_uring or socket (default auto)\n"
+	"  --domain N          DDS domain, 0 to 232 (default 177)\n"
+	"  --json              one JSON object, with full histograms, instead of a table\n"
+	"Times round trips of Apus beside plain sockets, between two processes on 127.0.0.1.\n"
+	"Exit codes: 0 done, 1 no match in time, 2 wrong usage, 3 failure.\n";
 
 int main(int argc, char **argv)
 {
@@ -461,9 +393,7 @@ int main(int argc, char **argv)
 	pid_t echo;
 
 	program_name = "pingpong";
-	parse(argc, argv, &o);
-	if (o.core[0] < 0)
-		default_cores(o.core);
+	parse_options(argc, argv, usage, &o);
 	for (uint32_t i = 0; i < o.size_count; i++)
 		sized_type_init(&types[i], o.bytes[i]);
 	m = meeting_create();

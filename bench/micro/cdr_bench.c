@@ -20,16 +20,18 @@ struct tick {
 	uint64_t volume, trades, sequence;
 };
 
+#define MEMBER(member, of, is_key)                                                             \
+	{                                                                                      \
+		.name = #member, .type = &(of), .offset_bytes = offsetof(struct tick, member), \
+		.id = offsetof(struct tick, member), .key = (is_key)                           \
+	}
+
 static const struct apus_member tick_members[] = {
-	{"time_ns", &apus_type_int64, offsetof(struct tick, time_ns), 0, false},
-	{"instrument", &apus_type_uint32, offsetof(struct tick, instrument), 1, true},
-	{"flags", &apus_type_uint32, offsetof(struct tick, flags), 2, false},
-	{"bid", &apus_type_float64, offsetof(struct tick, bid), 3, false},
-	{"ask", &apus_type_float64, offsetof(struct tick, ask), 4, false},
-	{"last", &apus_type_float64, offsetof(struct tick, last), 5, false},
-	{"volume", &apus_type_uint64, offsetof(struct tick, volume), 6, false},
-	{"trades", &apus_type_uint64, offsetof(struct tick, trades), 7, false},
-	{"sequence", &apus_type_uint64, offsetof(struct tick, sequence), 8, false},
+	MEMBER(time_ns, apus_type_int64, false),   MEMBER(instrument, apus_type_uint32, true),
+	MEMBER(flags, apus_type_uint32, false),    MEMBER(bid, apus_type_float64, false),
+	MEMBER(ask, apus_type_float64, false),     MEMBER(last, apus_type_float64, false),
+	MEMBER(volume, apus_type_uint64, false),   MEMBER(trades, apus_type_uint64, false),
+	MEMBER(sequence, apus_type_uint64, false),
 };
 static const struct apus_type tick_type = {
 	.name = "Tick",

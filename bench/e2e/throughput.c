@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One-way streams between two processes over UDP on 127.0.0.1: how many samples a second arrive, by Apus's
+ * public API and by plain sockets, which carry the same samples and do nothing else.
+ *
+ * Plain sockets come twice: a system call for each datagram (what one apus_write() after another can come
+ * near), and bursts of sendmmsg and recvmmsg (a ceiling: nobody delays or repairs anything). Unreliable
+ * senders do not wait for the receiver, so what the socket buffer cannot hold is lost and shown; a reliable
+ * writer is held back by its history. Both processes are pinned and poll; variants take turns in rounds.
+ */
+#include "common.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BURST         64
+#define HISTORY       1024 /* samples a writer and a reader keep */
+#define POLL_EVERY    8    /* writes between two turns of the writer's worker */
+#define MATCH_NS      (10 * NS_PER_SEC)
+#define DRAIN_NS      (50 * NS_PER_MS)
+#define RECEIVE_BYTES (1 << 20) /* as socket.receive_bytes of a participant */
+
+enum kind { PLAIN_BURST, PLAIN_SINGLE, BEST_EFFORT, RELIABLE, KINDS };
+static const char *const kind_names[KINDS] = {"plain_burst", "plain_single", "best_effort",
+					      "reliable"};
+
+enum { ORDER_STOP = 0xff, ORDER_MATCH = 0xfe, ORDER_REPORT = 0xfd, ORDER_LINE = 0xfc };
+/* Numbers of the meeting: what the receiver reports of a block. */
+enum { FAILED_MATCH, RECEIVED, ELAPSED_NS, DISORDERED };
+
+struct side {
+	int fd;
+	struct sockaddr_in peer;
+	struct apus_participant *participant;
+	struct apus_writer *writer[SIZES_MAX][KINDS]; /* sender */
+	struct apus_reader *reader[SIZES_MAX][KINDS]; /* receiver */
+	struct mmsghdr header[BURST];
+	struct iovec iov[BURST];
+	_Alignas(16) uint8_t memory[BURST][BYTES_MAX];
+};
+
+struct result {
+	uint64_t sent, received, disordered;
+	double rate[ROUNDS_MAX]; /* samples a second received */
+};
+
+static struct sized_type types[SIZES_MAX];
+
+/* ---- opening ---- */
+
+static void init_side(struct side *s, const struct options *o, uint16_t *port_out)
+{
+	s->fd = open_socket(RECEIVE_BYTES, port_out);
+	for (int i = 0; i < BURST; i++) {
+		s->iov[i].iov_base = s->memory[i];
+		s->header[i].msg_hdr.msg_iov = &s->iov[i];
+		s->header[i].msg_hdr.msg_iovlen = 1;
+	}
+	memset(s->memory, 1, sizeof(s->memory)); /* first touch */
+	s->participant = open_participant(o->domain, o->transport, NULL);
+}
+
+static struct apus_qos qos_of(enum kind kind, bool is_writer)
+{
+	struct apus_qos q;
+
+	if (is_writer)
+		apus_qos_writer_default(&q);
+	else
+		apus_qos_reader_default(&q);
+	q.reliability = kind == RELIABLE ? APUS_RELIABLE : APUS_BEST_EFFORT;
+	q.history = APUS_KEEP_ALL;
+	q.max_samples = q.max_samples_per_instance = HISTORY;
+	q.max_blocking_ns = NS_PER_SEC;
+	return q;
+}
+
+static void open_endpoints(struct side *s, const struct options *o, bool sender)
+{
+	for (uint32_t i = 0; i < o->size_count; i++)
+		for (int kind = BEST_EFFORT; kind < KINDS; kind++) {
+			struct apus_qos q = qos_of(kind, sender);
+
+			if (sender)
+				s->writer[i][kind] = open_writer(s->participant, "bench_stream",
+								 &types[i], o->bytes[i], &q);
+			else
+				s->reader[i][kind] = open_reader(s->participant, "bench_stream",
+								 &types[i], o->bytes[i], &q);
+		}
+}
+
+static bool await_matches(struct side *s, const struct options *o, bool sender)
+{
+	bool all = true;
+
+	for (uint32_t i = 0; i < o->size_count; i++)
+		for (int kind = BEST_EFFORT; kind < KINDS; kind++)
+			all = all &&
+			      (sender ? apus_writer_wait_matched(s->writer[i][kind], 1, MATCH_NS)
+				      : apus_reader_wait_matched(s->reader[i][kind], 1,
+								 MATCH_NS)) == 0;
+	return all;
+}
+
+/* ---- sending; each returns how many samples it has sent ---- */
+
+static uint64_t send_burst(struct side *s, uint32_t bytes, uint64_t number)
+{
+	int sent;
+
+	for (int i = 0; i < BURST; i++) {
+		uint64_t n = number + (uint64_t)i;
+
+		memcpy(s->memory[i], &n, sizeof(n));
+		s->iov[i].iov_len = bytes;
+		s->header[i].msg_hdr.msg_name = &s->peer;
+		s->header[i].msg_hdr.msg_namelen = sizeof(s->peer);
+	}
+	sent = sendmmsg(s->fd, s->header, BURST, 0);
+	return sent > 0 ? (uint64_t)sent : 0;
+}
+
+static uint64_t send_single(struct side *s, uint32_t bytes, uint64_t number)
+{
+	memcpy(s->memory[0], &number, sizeof(number));
+	return sendto(s->fd, s->memory[0], bytes, 0, (struct sockaddr *)&s->peer, sizeof(s->peer)) >
+	       0;
+}
+
+static uint64_t send_apus(struct side *s, struct apus_writer *writer, uint64_t number)
+{
+	int rc;
+
+	memcpy(s->memory[0], &number, sizeof(number));
+	rc = apus_write(writer, s->memory[0]);
+	errno = 0;
+	if (rc != 0)
+		die(apus_strerror(rc));
+	if (number % POLL_EVERY == 0)
+		apus_worker_poll(s->participant, 0);
+	return 1;
+}
+
+static uint64_t send_some(struct side *s, const struct options *o, uint32_t variant,
+			  uint64_t number)
+{
+	uint32_t size = variant / KINDS;
+	enum kind kind = (enum kind)(variant % KINDS);
+
+	switch (kind) {
+	case PLAIN_BURST: return send_burst(s, o->bytes[size], number);
+	case PLAIN_SINGLE: return send_single(s, o->bytes[size], number);
+	default: return send_apus(s, s->writer[size][kind], number);
+	}
+}
+
+/* What is on its way may arrive; a reliable writer knows when it has. */
+static void drain(struct side *s, uint32_t variant)
+{
+	struct apus_writer *writer = s->writer[variant / KINDS][variant % KINDS];
+	int64_t end = now_ns() + DRAIN_NS;
+
+	if (variant % KINDS == RELIABLE && apus_writer_wait_acked(writer, 2 * NS_PER_SEC) != 0)
+		fprintf(stderr, "%s: not everything was acknowledged\n", program_name);
+	while (now_ns() < end)
+		;
+}
+
+static uint64_t send_block(struct side *s, const struct options *o, uint32_t variant,
+			   int64_t duration_ns)
+{
+	int64_t end = now_ns() + duration_ns;
+	uint64_t sent = 0;
+
+	/* Numbers begin at 1; the clock is looked at now and then only. */
+	do {
+		for (int i = 0; i < 16; i++)
+			sent += send_some(s, o, variant, sent + 1);
+	} while (now_ns() < end);
+	drain(s, variant);
+	return sent;
+}
+
+/* ---- receiving ---- */
+
+struct count {
+	uint64_t received, disordered, last;
+	int64_t first_ns, last_ns;
+};
+
+static void note(struct count *c, const void *sample)
+{
+	uint64_t number;
+
+	memcpy(&number, sample, sizeof(number));
+	c->disordered += number <= c->last;
+	c->last = number;
+	c->received++;
+}
+
+static void receive_burst(struct side *s, uint32_t bytes, struct count *c)
+{
+	int n;
+
+	for (int i = 0; i < BURST; i++) {
+		s->iov[i].iov_len = bytes;
+		s->header[i].msg_hdr.msg_name = NULL;
+		s->header[i].msg_hdr.msg_namelen = 0;
+	}
+	n = recvmmsg(s->fd, s->header, BURST, MSG_DONTWAIT, NULL);
+	for (int i = 0; i < n; i++)
+		note(c, s->memory[i]);
+}
+
+static void receive_single(struct side *s, uint32_t bytes, struct count *c)
+{
+	if (recv(s->fd, s->memory[0], bytes, 0) > 0)
+		note(c, s->memory[0]);
+}
+
+static void receive_apus(struct side *s, struct apus_reader *reader, const struct apus_type *type,
+			 struct count *c)
+{
+	struct apus_sample samples[BURST];
+	int n;
+
+	if (apus_worker_poll(s->participant, 0) <= 0)
+		return;
+	while ((n = apus_take(reader, samples, BURST, NULL)) > 0) {
+		for (int i = 0; i < n; i++) {
+			if (apus_type_decode(type, samples[i].payload, samples[i].payload_bytes,
+					     false, s->memory[0], NULL, 0) == 0)
+				note(c, s->memory[0]);
+		}
+		apus_return(reader, samples, (uint32_t)n);
+		if (n < BURST)
+			break;
+	}
+}
+
+static void receive_block(struct side *s, struct meeting *m, const struct options *o,
+			  uint32_t order)
+{
+	uint32_t variant = order & 0xff, size = variant / KINDS;
+	enum kind kind = (enum kind)(variant % KINDS);
+	struct count c = {0};
+
+	while (order_stands(m, order)) {
+		uint64_t before = c.received;
+
+		if (kind == PLAIN_BURST)
+			receive_burst(s, o->bytes[size], &c);
+		else if (kind == PLAIN_SINGLE)
+			receive_single(s, o->bytes[size], &c);
+		else
+			receive_apus(s, s->reader[size][kind], &types[size].type, &c);
+		if (c.received == before)
+			continue;
+		c.last_ns = now_ns();
+		if (before == 0)
+			c.first_ns = c.last_ns;
+	}
+	m->number[RECEIVED] = c.received;
+	m->number[DISORDERED] = c.disordered;
+	m->number[ELAPSED_NS] = (uint64_t)(c.last_ns - c.first_ns);
+}
+
+static void __attribute__((noreturn)) receiver_main(struct meeting *m, const struct options *o)
+{
+	static struct side s;
+	uint32_t order = 0;
+
+	init_side(&s, o, &m->port[1]);
+	open_endpoints(&s, o, false);
+	pin(o->core[1]);
+	for (;;) {
+		order = next_order(m, order);
+		if ((order & 0xff) == ORDER_MATCH)
+			m->number[FAILED_MATCH] = !await_matches(&s, o, false);
+		begin_order(m, order);
+		if ((order & 0xff) == ORDER_STOP)
+			break;
+		if ((order & 0xff) == ORDER_LINE)
+			hand_line_over(m, 1);
+		else if ((order & 0xff) < ORDER_LINE)
+			receive_block(&s, m, o, order);
+	}
+	apus_participant_destroy(s.participant);
+	close(s.fd);
+	exit(EXIT_DONE);
+}
+
+/* ---- results ---- */
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(const double *values, uint32_t count)
+{
+	double sorted[ROUNDS_MAX];
+
+	memcpy(sorted, values, count * sizeof(*values));
+	qsort(sorted, count, sizeof(*sorted), by_value);
+	return sorted[count / 2];
+}
+
+static void print_row(const struct options *o, const struct result *results, uint32_t variant)
+{
+	const struct result *r = &results[variant];
+	double rate = median(r->rate, o->rounds);
+	double single = median(results[variant - variant % KINDS + PLAIN_SINGLE].rate, o->rounds);
+	double lost = r->sent ? 100.0 * (double)(r->sent - r->received) / (double)r->sent : 0;
+	uint32_t bytes = o->bytes[variant / KINDS];
+
+	if (!o->json) {
+		printf("%6u  %-13s %12.0f %10.1f %9.2f %10llu   %.2f\n", bytes,
+		       kind_names[variant % KINDS], rate, rate * bytes / 1e6, lost,
+		       (unsigned long long)r->disordered, single > 0 ? rate / single : 0);
+		return;
+	}
+	printf("%s{\"bytes\":%u,\"kind\":\"%s\",\"samples_per_second\":%.0f,\"sent\":%llu,"
+	       "\"received\":%llu,\"disordered\":%llu,\"ratio_to_plain_single\":%.3f}",
+	       variant ? "," : "", bytes, kind_names[variant % KINDS], rate,
+	       (unsigned long long)r->sent, (unsigned long long)r->received,
+	       (unsigned long long)r->disordered, single > 0 ? rate / single : 0);
+}
+
+static void print_results(const struct options *o, const struct side *s,
+			  const struct result *results, const double *line_ns)
+{
+	char transport[128];
+
+	transport_of(s->participant, transport, sizeof(transport));
+	if (o->json) {
+		print_context_json("throughput", o->core);
+		printf(",\"transport\":\"%s\",\"rounds\":%u,\"cache_line_one_way_ns\":[", transport,
+		       o->rounds);
+	} else {
+		print_context_text(o->core);
+		printf("transport: %s\ncache line, one way, in each round, ns:", transport);
+	}
+	for (uint32_t i = 0; i < o->rounds; i++)
+		printf("%s%.0f", !o->json ? " " : i ? "," : "", line_ns[i]);
+	printf(o->json ? "],\"results\":["
+		       : "\n\n bytes  kind             samples/s       MB/s    lost %% disordered   of "
+			 "plain_single\n");
+	for (uint32_t v = 0; v < o->size_count * KINDS; v++)
+		print_row(o, results, v);
+	printf(o->json ? "]}\n" : "");
+}
+
+static void collect(struct meeting *m, pid_t receiver, uint32_t order, struct result *r,
+		    uint32_t round)
+{
+	give_order(m, receiver, order);
+	r->received += m->number[RECEIVED];
+	r->disordered += m->number[DISORDERED];
+	r->rate[round] = m->number[ELAPSED_NS]
+				 ? (double)m->number[RECEIVED] * 1e9 / (double)m->number[ELAPSED_NS]
+				 : 0;
+}
+
+static int lead(struct meeting *m, pid_t receiver, const struct options *o)
+{
+	static struct result results[SIZES_MAX * KINDS];
+	static struct side s;
+	double line_ns[ROUNDS_MAX];
+	uint32_t variants = o->size_count * KINDS, serial = 0;
+	int64_t block_ns = (int64_t)o->seconds * NS_PER_SEC / (o->rounds * variants);
+	bool matched;
+
+	init_side(&s, o, &m->port[0]);
+	open_endpoints(&s, o, true);
+	matched = await_matches(&s, o, true);
+	pin(o->core[0]);
+	give_order(m, receiver, ++serial << 8 | ORDER_MATCH);
+	s.peer = loopback_address(m->port[1]);
+	matched = matched && !m->number[FAILED_MATCH];
+	for (uint32_t round = 0; matched && round < o->rounds; round++) {
+		give_order(m, receiver, ++serial << 8 | ORDER_LINE);
+		line_ns[round] = hand_line_over(m, 0);
+		for (uint32_t v = 0; v < variants; v++) {
+			give_order(m, receiver, ++serial << 8 | v);
+			results[v].sent += send_block(&s, o, v, block_ns);
+			collect(m, receiver, ++serial << 8 | ORDER_REPORT, &results[v], round);
+		}
+	}
+	give_order(m, receiver, ++serial << 8 | ORDER_STOP);
+	if (matched)
+		print_results(o, &s, results, line_ns);
+	else
+		fprintf(stderr, "%s: the two participants did not find each other\n", program_name);
+	apus_participant_destroy(s.participant);
+	close(s.fd);
+	if (await_follower(receiver) != EXIT_DONE)
+		return EXIT_FAILED;
+	return matched ? EXIT_DONE : EXIT_TIMED_OUT;
+}
+
+static const char usage[] =
+	"usage: throughput [options]\n"
+	"  --seconds N         time measured, all variants together, 1 to 3600 (default 6)\n"
+	"  --rounds N          blocks of each variant, 1 to 1000 (default 3)\n"
+	"  --bytes N[,N]...    sample sizes, multiples of 8 from 16 to 32768 (default 16,256,4096)\n"
+	"  --cores A,B         where the two processes run (default: the first two)\n"
+	"  --transport KIND    auto, io_uring or socket (default auto)\n"
+	"  --domain N          DDS domain, 0 to 232 (default 178)\n"
+	"  --json              one JSON object instead of a table\n"
+	"Counts samples a second of Apus beside plain sockets, on 127.0.0.1.\n"
+	"Exit codes: 0 done, 1 no match in time, 2 wrong usage, 3 failure.\n";
+
+int main(int argc, char **argv)
+{
+	struct options o = {.bytes = {16, 256, 4096},
+			    .size_count = 3,
+			    .seconds = 6,
+			    .rounds = 3,
+			    .domain = 178,
+			    .core = {-1, -1},
+			    .transport = "auto"};
+	struct meeting *m;
+	pid_t receiver;
+
+	program_name = "throughput";
+	parse_options(argc, argv, usage, &o);
+	for (uint32_t i = 0; i < o.size_count; i++)
+		sized_type_init(&types[i], o.bytes[i]);
+	m = meeting_create();
+	receiver = fork_follower(o.seconds * 2 + 60);
+	if (receiver == 0)
+		receiver_main(m, &o);
+	return lead(m, receiver, &o);
+}
