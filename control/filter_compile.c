@@ -290,6 +290,10 @@ static int build_walks(struct compiler *c, struct apus_dp_program *program)
 			return apus_ctl_filter_fail(c->operands.error, 0,
 						    (uint32_t)strlen(c->operands.expression),
 						    "too many members lie before those compared");
+		if (steps == APUS_ENOTSUP)
+			return apus_ctl_filter_fail(
+				c->operands.error, 0, (uint32_t)strlen(c->operands.expression),
+				"a member before those compared is of a kind filters do not know");
 		if (steps < 0)
 			return steps;
 		program->steps[x] = c->steps[x];

@@ -36,10 +36,7 @@ static int class_of(const struct apus_type *type)
 	case APUS_KIND_ENUM: return APUS_CTL_CLASS_ENUM;
 	case APUS_KIND_BITMASK: return APUS_CTL_CLASS_BITMASK;
 	case APUS_KIND_STRING: return APUS_CTL_CLASS_STRING;
-	case APUS_KIND_ARRAY:
-	case APUS_KIND_SEQUENCE:
-	case APUS_KIND_STRUCT: return -1;
-	default: return APUS_CTL_CLASS_INTEGER;
+	default: return type->kind < APUS_KIND_ARRAY ? APUS_CTL_CLASS_INTEGER : -1;
 	}
 }
 

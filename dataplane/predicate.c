@@ -250,7 +250,10 @@ enum apus_dp_verdict apus_dp_predicate_eval(const struct apus_dp_predicate *pred
 	struct apus_wire_cdr c;
 	uint32_t at = 0;
 
-	if (APUS_UNLIKELY(apus_wire_cdr_open(&c, payload, payload_bytes) < 0))
+	/* Parameter lists (ids 2, 3, 10, 11) open as CDR but belong to mutable types, which no program is
+	 * made for. */
+	if (APUS_UNLIKELY(apus_wire_cdr_open(&c, payload, payload_bytes) < 0 ||
+			  (payload[1] & 0xf6) == 0x02))
 		return APUS_DP_ERROR;
 	if (APUS_UNLIKELY((c.xcdr2 && c.delimited != p->delimited) || !locate(p, &c, slots)))
 		return APUS_DP_ERROR;

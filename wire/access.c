@@ -275,6 +275,8 @@ static int build_struct(struct builder *b, const struct apus_type *type, uint32_
 	uint32_t first;
 	int result;
 
+	if (type->extensibility > APUS_APPENDABLE)
+		return APUS_ENOTSUP; /* members with headers of their own */
 	if (!delimited) {
 		first = b->step_count;
 		result = build_members(b, type, depth, search);
@@ -311,7 +313,7 @@ static int build_member(struct builder *b, const struct apus_type *type, uint32_
 	case APUS_KIND_ARRAY:
 	case APUS_KIND_SEQUENCE: return build_collection(b, type, depth);
 	case APUS_KIND_STRUCT: return build_struct(b, type, depth, wanted);
-	default: return APUS_EINVAL;
+	default: return APUS_ENOTSUP;
 	}
 }
 

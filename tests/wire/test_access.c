@@ -225,6 +225,33 @@ static void fan_out_is_refused(void **state)
 			 1);
 }
 
+/* What walks do not know is refused, not guessed at. */
+static void unknown_shapes_are_refused(void **state)
+{
+	struct apus_type odd = filter_inner;
+	struct apus_member members[2] = {
+		{.name = "odd", .type = &odd},
+		{.name = "x", .type = &apus_type_int32, .id = 1},
+	};
+	struct apus_type outer = {.kind = APUS_KIND_STRUCT, .members = members, .member_count = 2};
+	struct apus_wire_path path = {.members = {1}, .depth = 1, .leaf = &apus_type_int32};
+	struct apus_wire_step steps[STEPS_MAX];
+	uint16_t slot = 0;
+
+	(void)state;
+	for (int x = 0; x < 2; x++) {
+		odd = filter_inner;
+		assert_true(apus_wire_walk_build(&outer, x, &path, &slot, 1, steps, STEPS_MAX) > 0);
+		odd.extensibility = APUS_APPENDABLE + 1;
+		assert_int_equal(apus_wire_walk_build(&outer, x, &path, &slot, 1, steps, STEPS_MAX),
+				 APUS_ENOTSUP);
+		odd.extensibility = APUS_FINAL;
+		odd.kind = APUS_KIND_STRUCT + 1;
+		assert_int_equal(apus_wire_walk_build(&outer, x, &path, &slot, 1, steps, STEPS_MAX),
+				 APUS_ENOTSUP);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -237,6 +264,7 @@ int main(void)
 		cmocka_unit_test(hostile_counts_end),
 		cmocka_unit_test(walks_are_bounded),
 		cmocka_unit_test(fan_out_is_refused),
+		cmocka_unit_test(unknown_shapes_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
