@@ -116,7 +116,8 @@ int apus_ctl_duration_parse(const char *text, int64_t *ns_out)
 	/* 10^9 billionths of an hour exceed 64 bits; a fraction of a nanosecond is refused. */
 	part = (__int128)billionths * unit;
 	if (part % APUS_NS_PER_SEC ||
-	    __builtin_add_overflow(ns, (int64_t)(part / APUS_NS_PER_SEC), &ns) || ns == APUS_INFINITE_NS)
+	    __builtin_add_overflow(ns, (int64_t)(part / APUS_NS_PER_SEC), &ns) ||
+	    ns == APUS_INFINITE_NS)
 		return APUS_EINVAL;
 	*ns_out = ns;
 	return 0;
@@ -316,8 +317,8 @@ static bool store(struct apus_ctl_config *config, const struct apus_ctl_setting 
 	case APUS_CTL_KIND_WORD: return store_word(s, value, at);
 	case APUS_CTL_KIND_TEXT:
 		/* A participant's name must fit its record; an interface list may be longer. */
-		return store_text(value,
-				  at == config->participant_name ? 255 : APUS_CTL_TEXT_BYTES, at);
+		return store_text(value, at == config->participant_name ? 255 : APUS_CTL_TEXT_BYTES,
+				  at);
 	case APUS_CTL_KIND_PEERS:
 	case APUS_CTL_KIND_CORES: return store_list(s, value, config);
 	}
@@ -398,7 +399,8 @@ int apus_ctl_config_check(const struct apus_ctl_config *config, char *why, size_
 		return complain(to, "worker.cores: names %u cores for %u workers",
 				config->worker_core_count, config->worker_count);
 	if (config->history_samples_per_instance > config->history_samples)
-		return complain(to, "history.samples_per_instance: %u is more than history.samples, %u",
+		return complain(to,
+				"history.samples_per_instance: %u is more than history.samples, %u",
 				config->history_samples_per_instance, config->history_samples);
 	return 0;
 }

@@ -12,8 +12,8 @@
 #include <apus/config.h>
 
 /** Most initial peers, worker cores, and the longest text of a list setting. */
-#define APUS_CTL_PEERS_MAX 64
-#define APUS_CTL_CORES_MAX 64
+#define APUS_CTL_PEERS_MAX  64
+#define APUS_CTL_CORES_MAX  64
 #define APUS_CTL_HOST_BYTES 255
 #define APUS_CTL_TEXT_BYTES 1023
 
@@ -101,7 +101,7 @@ struct apus_ctl_config {
 	uint32_t filter_parameter_bytes;
 	uint32_t filter_predicates;
 	uint32_t filter_depth;
-	uint32_t filter_unique;         /**< different expressions (type, text, parameters) held at once */
+	uint32_t filter_unique; /**< different expressions (type, text, parameters) held at once */
 	uint32_t filter_remote_readers; /**< remote readers one writer filters for */
 };
 

@@ -92,7 +92,8 @@ static int encode_self(struct apus_ctl_discovery *d,
 }
 
 int apus_ctl_discovery_create(const struct apus_ctl_discovery_config *config,
-			      const struct apus_ctl_discovery_ops *ops, struct apus_ctl_graph *graph,
+			      const struct apus_ctl_discovery_ops *ops,
+			      struct apus_ctl_graph *graph,
 			      const struct apus_wire_participant_record *self, struct apus_mono now,
 			      struct apus_ctl_discovery **discovery_out)
 {
@@ -156,7 +157,8 @@ static void send_to(struct apus_ctl_discovery *d, const struct apus_dp_addr *to)
 }
 
 /* Does a multicast announcement of ours reach it, as far as it says? */
-static bool hears_multicast(const struct apus_ctl_discovery *d, const struct apus_ctl_participant *p)
+static bool hears_multicast(const struct apus_ctl_discovery *d,
+			    const struct apus_ctl_participant *p)
 {
 	return d->config.multicast.family && p->record.metatraffic_multicast.count;
 }
@@ -213,7 +215,8 @@ static void announce(struct apus_ctl_discovery *d, struct apus_mono now)
 
 void apus_ctl_discovery_depart(struct apus_ctl_discovery *d)
 {
-	int bytes = apus_wire_participant_key_encode(&d->guid, d->scratch.at, sizeof(d->scratch.at));
+	int bytes =
+		apus_wire_participant_key_encode(&d->guid, d->scratch.at, sizeof(d->scratch.at));
 	struct apus_ctl_participant *p = NULL;
 	struct apus_ctl_discovery_ops *ops = &d->ops;
 
@@ -223,7 +226,8 @@ void apus_ctl_discovery_depart(struct apus_ctl_discovery *d)
 		ops->announce(ops->user, &d->config.multicast, &d->guid, d->scratch.at,
 			      (size_t)bytes, true);
 	for (uint32_t i = 0; i < d->config.peer_count; i++)
-		ops->announce(ops->user, &d->peers[i], &d->guid, d->scratch.at, (size_t)bytes, true);
+		ops->announce(ops->user, &d->peers[i], &d->guid, d->scratch.at, (size_t)bytes,
+			      true);
 	while ((p = apus_ctl_graph_next_participant(d->graph, p)))
 		if (!p->local && p->metatraffic.family && peer_of(d, p)->proved &&
 		    !is_configured(d, &p->metatraffic))
@@ -316,8 +320,9 @@ struct apus_mono apus_ctl_discovery_turn(struct apus_ctl_discovery *d, struct ap
 		d->burst_left -= d->burst_left > 0;
 		/* From now, not from when it was due: a control thread that was held up does not
 		 * make up for what it missed. */
-		d->next_announcement = apus_mono_add(now, d->burst_left ? d->config.burst_period_ns
-									: d->config.announce_period_ns);
+		d->next_announcement =
+			apus_mono_add(now, d->burst_left ? d->config.burst_period_ns
+							 : d->config.announce_period_ns);
 	}
 	if (!apus_mono_before(now, d->next_answer))
 		answer(d, now);
@@ -378,7 +383,8 @@ int apus_ctl_discovery_on_participant(struct apus_ctl_discovery *d,
 	return result;
 }
 
-int apus_ctl_discovery_on_participant_gone(struct apus_ctl_discovery *d, const struct apus_guid *gone,
+int apus_ctl_discovery_on_participant_gone(struct apus_ctl_discovery *d,
+					   const struct apus_guid *gone,
 					   const struct apus_prefix *source)
 {
 	struct apus_prefix prefix = apus_guid_prefix(gone);
@@ -464,7 +470,8 @@ static int encode(struct apus_ctl_discovery *d, const struct apus_wire_endpoint_
 	return 0;
 }
 
-static int write_record(struct apus_ctl_discovery *d, const struct apus_wire_endpoint_record *record)
+static int write_record(struct apus_ctl_discovery *d,
+			const struct apus_wire_endpoint_record *record)
 {
 	return d->ops.write(d->ops.user, sedp_writer(record->is_writer), &record->guid,
 			    d->scratch.at, d->scratch.bytes, false);

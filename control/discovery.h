@@ -48,8 +48,8 @@ struct apus_ctl_discovery_config {
 	uint32_t domain;
 	int64_t announce_period_ns;
 	int64_t burst_period_ns;
-	uint32_t burst_count;           /**< announcements at the start, burst_period_ns apart */
-	struct apus_dp_addr multicast;  /**< SPDP group and port; family 0 = none */
+	uint32_t burst_count;             /**< announcements at the start, burst_period_ns apart */
+	struct apus_dp_addr multicast;    /**< SPDP group and port; family 0 = none */
 	const struct apus_dp_addr *peers; /**< copied */
 	uint32_t peer_count;
 	uint64_t seed; /**< of the random delays; any value */
@@ -61,10 +61,10 @@ struct apus_ctl_discovery_counters {
 	struct apus_counter answers_withheld;   /**< by the rule of three */
 	struct apus_counter participants_heard; /**< announcements believed */
 	struct apus_counter own;                /**< our own, looped back */
-	struct apus_counter foreign;            /**< refused: another domain, or another sender's record */
-	struct apus_counter orphans;            /**< endpoint of an unknown participant */
-	struct apus_counter lapsed;             /**< participants whose lease ran out */
-	struct apus_counter departed;           /**< participants that said good-bye */
+	struct apus_counter foreign;  /**< refused: another domain, or another sender's record */
+	struct apus_counter orphans;  /**< endpoint of an unknown participant */
+	struct apus_counter lapsed;   /**< participants whose lease ran out */
+	struct apus_counter departed; /**< participants that said good-bye */
 };
 
 /**
@@ -87,7 +87,8 @@ void apus_ctl_discovery_depart(struct apus_ctl_discovery *discovery);
  * Expires leases, sends the announcements and answers that are due.
  * Returns the next instant at which a turn has something to do.
  */
-struct apus_mono apus_ctl_discovery_turn(struct apus_ctl_discovery *discovery, struct apus_mono now);
+struct apus_mono apus_ctl_discovery_turn(struct apus_ctl_discovery *discovery,
+					 struct apus_mono now);
 
 /* ---- what came in ---- */
 
@@ -125,7 +126,8 @@ void apus_ctl_discovery_on_evidence(struct apus_ctl_discovery *discovery,
 
 /** Replaces our own announcement (locators changed) and announces it soon. Returns 0 or APUS_ELIMIT. */
 int apus_ctl_discovery_set_self(struct apus_ctl_discovery *discovery,
-				const struct apus_wire_participant_record *self, struct apus_mono now);
+				const struct apus_wire_participant_record *self,
+				struct apus_mono now);
 
 /**
  * Adds an endpoint of ours: admits it to the graph, then writes its SEDP record.

@@ -52,8 +52,8 @@ static uint32_t endpoint_slots(const struct apus_ctl_graph_config *c)
 
 static bool allocate(struct apus_ctl_graph *g)
 {
-	uint32_t users = g->config.local_endpoints + g->config.remote_writers +
-			 g->config.remote_readers;
+	uint32_t users =
+		g->config.local_endpoints + g->config.remote_writers + g->config.remote_readers;
 	uint32_t participants = g->config.participants + 1;
 
 	g->endpoint_capacity = endpoint_slots(&g->config);
@@ -73,8 +73,8 @@ static bool allocate(struct apus_ctl_graph *g)
 /* Strings every slot into its free list, lowest first. */
 static void chain_free_lists(struct apus_ctl_graph *g)
 {
-	uint32_t groups = g->config.local_endpoints + g->config.remote_writers +
-			  g->config.remote_readers;
+	uint32_t groups =
+		g->config.local_endpoints + g->config.remote_writers + g->config.remote_readers;
 
 	for (uint32_t i = 0; i <= g->config.participants; i++) {
 		g->participants[i].idx = i;
@@ -185,8 +185,8 @@ struct apus_ctl_participant *apus_ctl_graph_participant(const struct apus_ctl_gr
 static bool same_text(const struct apus_wire_endpoint_record *a, struct apus_wire_text in_a,
 		      const struct apus_wire_endpoint_record *b, struct apus_wire_text in_b)
 {
-	return in_a.bytes == in_b.bytes &&
-	       memcmp(apus_wire_record_text(a, in_a), apus_wire_record_text(b, in_b), in_a.bytes) == 0;
+	return in_a.bytes == in_b.bytes && memcmp(apus_wire_record_text(a, in_a),
+						  apus_wire_record_text(b, in_b), in_a.bytes) == 0;
 }
 
 /* Any member of a group: they all name the same topic and type. */
@@ -203,8 +203,8 @@ static const struct apus_wire_endpoint_record *member(const struct apus_ctl_grap
 uint32_t apus_ctl_graph_group(const struct apus_ctl_graph *g,
 			      const struct apus_wire_endpoint_record *record, uint64_t *hash_out)
 {
-	uint64_t hash = hash_bytes(g, apus_wire_record_text(record, record->topic),
-				   record->topic.bytes);
+	uint64_t hash =
+		hash_bytes(g, apus_wire_record_text(record, record->topic), record->topic.bytes);
 	uint32_t idx = *bucket(&g->group_buckets, hash);
 
 	*hash_out = hash;
@@ -302,7 +302,8 @@ bool apus_ctl_graph_resolve(const struct apus_ctl_graph *g, struct apus_ctl_endp
 	return true;
 }
 
-struct apus_ctl_endpoint *apus_ctl_graph_link(struct apus_ctl_graph *g, const struct apus_guid *guid,
+struct apus_ctl_endpoint *apus_ctl_graph_link(struct apus_ctl_graph *g,
+					      const struct apus_guid *guid,
 					      struct apus_ctl_participant *p, bool is_writer,
 					      bool is_builtin)
 {
@@ -311,12 +312,21 @@ struct apus_ctl_endpoint *apus_ctl_graph_link(struct apus_ctl_graph *g, const st
 	uint32_t idx = e->idx;
 
 	g->endpoint_free = e->next;
-	*e = (struct apus_ctl_endpoint){
-		.guid = *guid, .idx = idx, .is_writer = is_writer, .is_local = p->local,
-		.is_builtin = is_builtin, .participant = p, .first_match = APUS_CTL_NONE,
-		.last_match = APUS_CTL_NONE, .match_limit = UINT32_MAX, .next = APUS_CTL_NONE,
-		.prev = g->last[p->local], .of_participant_next = p->first_endpoint,
-		.of_participant_prev = APUS_CTL_NONE, .group = APUS_CTL_NONE, .hash_next = *head};
+	*e = (struct apus_ctl_endpoint){.guid = *guid,
+					.idx = idx,
+					.is_writer = is_writer,
+					.is_local = p->local,
+					.is_builtin = is_builtin,
+					.participant = p,
+					.first_match = APUS_CTL_NONE,
+					.last_match = APUS_CTL_NONE,
+					.match_limit = UINT32_MAX,
+					.next = APUS_CTL_NONE,
+					.prev = g->last[p->local],
+					.of_participant_next = p->first_endpoint,
+					.of_participant_prev = APUS_CTL_NONE,
+					.group = APUS_CTL_NONE,
+					.hash_next = *head};
 	*head = idx;
 	*(e->prev == APUS_CTL_NONE ? &g->first[p->local] : &g->endpoints[e->prev].next) = idx;
 	g->last[p->local] = idx;
@@ -396,7 +406,8 @@ static void unlink_orders(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
 {
 	struct apus_ctl_participant *p = e->participant;
 
-	*(e->prev == APUS_CTL_NONE ? &g->first[e->is_local] : &g->endpoints[e->prev].next) = e->next;
+	*(e->prev == APUS_CTL_NONE ? &g->first[e->is_local] : &g->endpoints[e->prev].next) =
+		e->next;
 	*(e->next == APUS_CTL_NONE ? &g->last[e->is_local] : &g->endpoints[e->next].prev) = e->prev;
 	*(e->of_participant_prev == APUS_CTL_NONE
 		  ? &p->first_endpoint
@@ -509,7 +520,8 @@ int apus_ctl_graph_add_participant(struct apus_ctl_graph *g,
 	if (p && p->local)
 		return APUS_EINVAL;
 	if (p) {
-		result = memcmp(&p->record, record, sizeof(*record)) == 0 && p->same_host == same_host
+		result = memcmp(&p->record, record, sizeof(*record)) == 0 &&
+					 p->same_host == same_host
 				 ? APUS_CTL_UNCHANGED
 				 : APUS_CTL_CHANGED;
 	} else if (g->participant_count == g->config.participants) {
@@ -588,13 +600,15 @@ int apus_ctl_graph_add_builtin(struct apus_ctl_graph *g, struct apus_eid eid,
 
 /* ---- the dirty list ----------------------------------------------------------------------------- */
 
-void apus_ctl_graph_mark_dirty(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e, uint32_t dirty)
+void apus_ctl_graph_mark_dirty(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
+			       uint32_t dirty)
 {
 	if (!e->dirty) {
 		e->dirty_next = APUS_CTL_NONE;
 		e->dirty_prev = g->dirty_last;
 		*(g->dirty_last == APUS_CTL_NONE ? &g->dirty_first
-						 : &g->endpoints[g->dirty_last].dirty_next) = e->idx;
+						 : &g->endpoints[g->dirty_last].dirty_next) =
+			e->idx;
 		g->dirty_last = e->idx;
 	}
 	e->dirty |= dirty;

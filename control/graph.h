@@ -49,22 +49,24 @@ struct apus_ctl_graph_config {
 	uint32_t local_endpoints;  /**< without built-in ones */
 	uint32_t remote_writers;
 	uint32_t remote_readers;
-	uint32_t record_bytes; /**< of all endpoint records together */
-	uint32_t matches;      /**< without those of built-in endpoints */
+	uint32_t record_bytes;         /**< of all endpoint records together */
+	uint32_t matches;              /**< without those of built-in endpoints */
 	uint32_t matches_per_endpoint; /**< where qos.max_matches is 0 */
-	bool strict_types;     /**< an absent type hash never matches */
-	uint64_t hash_seed;    /**< random: keeps strangers from choosing colliding keys; no other effect */
+	bool strict_types;             /**< an absent type hash never matches */
+	uint64_t
+		hash_seed; /**< random: keeps strangers from choosing colliding keys; no other effect */
 	struct apus_ctl_locator_policy locators;
 };
 
 /** A participant. Read-only outside graph.c and discovery.c. */
 struct apus_ctl_participant {
 	struct apus_wire_participant_record record; /**< with its prefix */
-	uint32_t idx;            /**< its slot, below the capacity + 1 */
-	bool local;              /**< this participant */
-	bool same_host;          /**< its announcements come from this host */
-	uint32_t endpoint_count; /**< built-in ones not counted */
-	struct apus_dp_addr metatraffic; /**< where its discovery traffic goes; family 0 = nowhere */
+	uint32_t idx;                               /**< its slot, below the capacity + 1 */
+	bool local;                                 /**< this participant */
+	bool same_host;                             /**< its announcements come from this host */
+	uint32_t endpoint_count;                    /**< built-in ones not counted */
+	struct apus_dp_addr
+		metatraffic;     /**< where its discovery traffic goes; family 0 = nowhere */
 	uint32_t next, prev;     /**< order of admission; free list */
 	uint32_t first_endpoint; /**< its endpoints, newest first, linked by of_participant */
 	uint32_t hash_next;
@@ -91,9 +93,11 @@ struct apus_ctl_endpoint {
 	bool is_builtin; /**< has no record; always reliable and transient-local, SPDP best-effort */
 	struct apus_ctl_local local;              /**< if is_local */
 	struct apus_ctl_participant *participant; /**< never NULL */
-	struct apus_wire_endpoint_record *record; /**< compact: text cut to what is used; owned by the graph */
-	apus_seq generation; /**< SEDP sequence number of the record; the generation of its filter */
-	struct apus_dp_addr unicast;   /**< where traffic to it goes, resolved; family 0 = nowhere */
+	struct apus_wire_endpoint_record
+		*record; /**< compact: text cut to what is used; owned by the graph */
+	apus_seq
+		generation; /**< SEDP sequence number of the record; the generation of its filter */
+	struct apus_dp_addr unicast; /**< where traffic to it goes, resolved; family 0 = nowhere */
 	struct apus_dp_addr multicast; /**< family 0 = none */
 
 	/* Matches: first … last of a list walked with apus_ctl_graph_next_match(). */
@@ -102,17 +106,17 @@ struct apus_ctl_endpoint {
 	uint32_t match_limit;
 
 	/* Statuses of local endpoints: cumulative, never fall. */
-	uint64_t matched_total;      /**< arrivals (DDS total_count) */
-	uint64_t transitions;        /**< arrivals and departures */
-	uint64_t incompatible_total; /**< once for each version of a remote endpoint */
-	int incompatible_policy;     /**< the last one, enum apus_policy */
+	uint64_t matched_total;       /**< arrivals (DDS total_count) */
+	uint64_t transitions;         /**< arrivals and departures */
+	uint64_t incompatible_total;  /**< once for each version of a remote endpoint */
+	int incompatible_policy;      /**< the last one, enum apus_policy */
 	uint64_t inconsistent_topics; /**< same topic, other type */
 
 	uint32_t dirty; /**< APUS_CTL_DIRTY_… */
 	bool starved;   /**< a match was refused for want of room; looked at again when one ends */
 
 	/* Links. */
-	uint32_t next, prev;             /**< order of admission, local and remote apart; free list */
+	uint32_t next, prev; /**< order of admission, local and remote apart; free list */
 	uint32_t of_participant_next, of_participant_prev;
 	uint32_t group;                  /**< topic and type */
 	uint32_t group_next, group_prev; /**< same topic, type, kind and side */
@@ -124,7 +128,7 @@ struct apus_ctl_endpoint {
 struct apus_ctl_match {
 	uint64_t id; /**< never 0, never used again */
 	uint32_t idx;
-	uint32_t writer, reader; /**< endpoint slots */
+	uint32_t writer, reader;           /**< endpoint slots */
 	uint32_t writer_next, writer_prev; /**< matches of the writer */
 	uint32_t reader_next, reader_prev; /**< matches of the reader */
 	uint32_t hash_next;
@@ -136,12 +140,13 @@ struct apus_ctl_graph_counters {
 	struct apus_counter refused_local;        /**< table of local endpoints full */
 	struct apus_counter refused_writers;      /**< table of remote writers full */
 	struct apus_counter refused_readers;
-	struct apus_counter refused_bytes;        /**< byte budget of records spent, or no memory */
-	struct apus_counter refused_matches;      /**< endpoint refused: no room for its matches */
-	struct apus_counter refused_qos;          /**< contradicts itself */
-	struct apus_counter refused_orphans;      /**< its participant is not known */
-	struct apus_counter unmatched_full;       /**< one match left out: an endpoint's own limit, or a refresh */
-	struct apus_counter stale;                /**< older than what is known; ignored */
+	struct apus_counter refused_bytes;   /**< byte budget of records spent, or no memory */
+	struct apus_counter refused_matches; /**< endpoint refused: no room for its matches */
+	struct apus_counter refused_qos;     /**< contradicts itself */
+	struct apus_counter refused_orphans; /**< its participant is not known */
+	struct apus_counter
+		unmatched_full;    /**< one match left out: an endpoint's own limit, or a refresh */
+	struct apus_counter stale; /**< older than what is known; ignored */
 };
 
 /** Results of admission beside negative APUS_E…. */
@@ -170,7 +175,8 @@ int apus_ctl_graph_add_participant(struct apus_ctl_graph *graph,
 void apus_ctl_graph_set_self(struct apus_ctl_graph *graph,
 			     const struct apus_wire_participant_record *record);
 /** Removes a participant, its endpoints and their matches in one pass. Returns 0 or APUS_ENOENT. */
-int apus_ctl_graph_remove_participant(struct apus_ctl_graph *graph, const struct apus_prefix *prefix);
+int apus_ctl_graph_remove_participant(struct apus_ctl_graph *graph,
+				      const struct apus_prefix *prefix);
 
 /**
  * Adds one of our built-in endpoints; is_writer follows from the entity id. It is matched with the
@@ -204,7 +210,8 @@ struct apus_ctl_endpoint *apus_ctl_graph_endpoint(const struct apus_ctl_graph *g
 struct apus_ctl_participant *apus_ctl_graph_participant(const struct apus_ctl_graph *graph,
 							const struct apus_prefix *prefix);
 /** The endpoint in a slot that is in use. */
-struct apus_ctl_endpoint *apus_ctl_graph_endpoint_at(const struct apus_ctl_graph *graph, uint32_t idx);
+struct apus_ctl_endpoint *apus_ctl_graph_endpoint_at(const struct apus_ctl_graph *graph,
+						     uint32_t idx);
 
 /** Iterate in order of admission, local endpoints first: pass NULL for the first; NULL after the last.
  *  Built-in endpoints are included. Nothing may be added or removed meanwhile. */
@@ -224,7 +231,8 @@ struct apus_ctl_match *apus_ctl_graph_match(const struct apus_ctl_graph *graph,
 					    const struct apus_ctl_endpoint *reader);
 
 /** Takes the next dirty local endpoint, oldest first, with what was dirty; NULL if there is none. */
-struct apus_ctl_endpoint *apus_ctl_graph_take_dirty(struct apus_ctl_graph *graph, uint32_t *dirty_out);
+struct apus_ctl_endpoint *apus_ctl_graph_take_dirty(struct apus_ctl_graph *graph,
+						    uint32_t *dirty_out);
 /** Puts a local endpoint into the dirty list. */
 void apus_ctl_graph_mark_dirty(struct apus_ctl_graph *graph, struct apus_ctl_endpoint *endpoint,
 			       uint32_t dirty);
@@ -246,7 +254,8 @@ uint32_t apus_ctl_graph_participant_capacity(const struct apus_ctl_graph *graph)
 uint32_t apus_ctl_graph_endpoint_capacity(const struct apus_ctl_graph *graph);
 uint32_t apus_ctl_graph_match_capacity(const struct apus_ctl_graph *graph);
 uint32_t apus_ctl_graph_participant_count(const struct apus_ctl_graph *graph); /**< remote ones */
-uint32_t apus_ctl_graph_match_count(const struct apus_ctl_graph *graph); /**< without built-in ones */
+uint32_t
+apus_ctl_graph_match_count(const struct apus_ctl_graph *graph); /**< without built-in ones */
 uint64_t apus_ctl_graph_record_bytes(const struct apus_ctl_graph *graph); /**< in use */
 const struct apus_ctl_graph_counters *apus_ctl_graph_counters(const struct apus_ctl_graph *graph);
 

@@ -124,7 +124,8 @@ static bool same_names(const struct apus_wire_endpoint_record *a,
 		       const struct apus_wire_endpoint_record *b)
 {
 	return a->is_writer == b->is_writer &&
-	       strcmp(apus_wire_record_text(a, a->topic), apus_wire_record_text(b, b->topic)) == 0 &&
+	       strcmp(apus_wire_record_text(a, a->topic), apus_wire_record_text(b, b->topic)) ==
+		       0 &&
 	       strcmp(apus_wire_record_text(a, a->type), apus_wire_record_text(b, b->type)) == 0;
 }
 

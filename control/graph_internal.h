@@ -43,9 +43,9 @@ struct apus_ctl_graph {
 	struct apus_ctl_endpoint *endpoints;
 	uint32_t endpoint_capacity;
 	uint32_t endpoint_free;
-	uint32_t first[2], last[2];       /* [is_local] in order of admission */
-	uint32_t user_count[2][2];        /* [is_local][is_writer], without built-in ones */
-	uint32_t builtin[BUILTIN_COUNT];  /* our own, APUS_CTL_NONE where not added */
+	uint32_t first[2], last[2];      /* [is_local] in order of admission */
+	uint32_t user_count[2][2];       /* [is_local][is_writer], without built-in ones */
+	uint32_t builtin[BUILTIN_COUNT]; /* our own, APUS_CTL_NONE where not added */
 	struct apus_ctl_buckets endpoint_buckets;
 	uint64_t record_bytes;
 
@@ -82,7 +82,8 @@ uint32_t apus_ctl_graph_judge(struct apus_ctl_graph *g, uint32_t group,
 			      const struct apus_wire_endpoint_record *record, bool is_local,
 			      const struct apus_ctl_endpoint *self);
 /** Number of matches the verdicts would make for an endpoint with room for `room` of them. */
-uint32_t apus_ctl_graph_wanted(const struct apus_ctl_graph *g, uint32_t verdict_count, uint32_t room);
+uint32_t apus_ctl_graph_wanted(const struct apus_ctl_graph *g, uint32_t verdict_count,
+			       uint32_t room);
 /** Tells the local sides of the pairs that failed at a QoS policy (DDS 1.4 §2.2.4.1). */
 void apus_ctl_graph_count_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
 				       uint32_t verdict_count);
@@ -111,7 +112,8 @@ uint32_t apus_ctl_graph_group(const struct apus_ctl_graph *g,
 uint32_t apus_ctl_graph_inconsistent(struct apus_ctl_graph *g,
 				     const struct apus_wire_endpoint_record *record, bool is_local);
 /** Takes a slot and links it everywhere but into a group. The slot is certain to be there. */
-struct apus_ctl_endpoint *apus_ctl_graph_link(struct apus_ctl_graph *g, const struct apus_guid *guid,
+struct apus_ctl_endpoint *apus_ctl_graph_link(struct apus_ctl_graph *g,
+					      const struct apus_guid *guid,
 					      struct apus_ctl_participant *participant,
 					      bool is_writer, bool is_builtin);
 /** Links an endpoint with its record into its group, which is made if need be. */

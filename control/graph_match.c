@@ -62,8 +62,8 @@ uint32_t apus_ctl_graph_judge(struct apus_ctl_graph *g, uint32_t group,
 		for (; idx != APUS_CTL_NONE; idx = g->endpoints[idx].group_next) {
 			const struct apus_ctl_endpoint *other = endpoint_at(g, idx);
 
-			if (self && apus_ctl_graph_match(g, writer ? self : other,
-							 writer ? other : self))
+			if (self &&
+			    apus_ctl_graph_match(g, writer ? self : other, writer ? other : self))
 				continue;
 			g->verdicts[count].idx = idx;
 			g->verdicts[count++].policy = apus_ctl_graph_mismatch(
@@ -79,7 +79,8 @@ static bool has_room(const struct apus_ctl_endpoint *endpoint)
 	return endpoint->match_count < endpoint->match_limit;
 }
 
-uint32_t apus_ctl_graph_wanted(const struct apus_ctl_graph *g, uint32_t verdict_count, uint32_t room)
+uint32_t apus_ctl_graph_wanted(const struct apus_ctl_graph *g, uint32_t verdict_count,
+			       uint32_t room)
 {
 	uint32_t wanted = 0;
 
@@ -311,7 +312,6 @@ void apus_ctl_graph_refill(struct apus_ctl_graph *g)
 		/* Starved anew below if there is still no room for everybody. */
 		e->starved = false;
 		g->starved_count--;
-		apus_ctl_graph_apply(
-			g, e, apus_ctl_graph_judge(g, e->group, e->record, true, e));
+		apus_ctl_graph_apply(g, e, apus_ctl_graph_judge(g, e->group, e->record, true, e));
 	}
 }

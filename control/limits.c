@@ -12,7 +12,7 @@
 
 #define AT(field) offsetof(struct apus_ctl_config, field)
 
-#define MS APUS_NS_PER_MS
+#define MS  APUS_NS_PER_MS
 #define SEC APUS_NS_PER_SEC
 
 static const char *const multicast_words[] = {"off", "discovery", "on", NULL};
@@ -21,18 +21,31 @@ static const char *const mode_words[] = {"spawned", "driven", NULL};
 static const char *const idle_words[] = {"poll", "pause", "block", NULL};
 static const char *const type_words[] = {"names", "strict", NULL};
 
-#define NUMBER(name, unit, def, range, lo, hi, field, help)                                        \
-	{{name, unit, def, range, help}, APUS_CTL_KIND_NUMBER, AT(field), lo, hi, NULL}
-#define AUTO(name, unit, def, range, lo, hi, field, help)                                          \
-	{{name, unit, def, range, help}, APUS_CTL_KIND_AUTO, AT(field), lo, hi, NULL}
-#define DURATION(name, def, range, lo, hi, field, help)                                            \
-	{{name, "duration", def, range, help}, APUS_CTL_KIND_DURATION, AT(field), lo, hi, NULL}
-#define SWITCH(name, def, field, help)                                                             \
-	{{name, "", def, "on | off", help}, APUS_CTL_KIND_SWITCH, AT(field), 0, 1, NULL}
-#define WORD(name, def, range, words, field, help)                                                 \
-	{{name, "", def, range, help}, APUS_CTL_KIND_WORD, AT(field), 0, 0, words}
-#define TEXT(name, def, range, kind, field, help)                                                  \
-	{{name, "", def, range, help}, kind, AT(field), 0, 0, NULL}
+#define NUMBER(name, unit, def, range, lo, hi, field, help)                                   \
+	{                                                                                     \
+		{name, unit, def, range, help}, APUS_CTL_KIND_NUMBER, AT(field), lo, hi, NULL \
+	}
+#define AUTO(name, unit, def, range, lo, hi, field, help)                                   \
+	{                                                                                   \
+		{name, unit, def, range, help}, APUS_CTL_KIND_AUTO, AT(field), lo, hi, NULL \
+	}
+#define DURATION(name, def, range, lo, hi, field, help)                                          \
+	{                                                                                        \
+		{name, "duration", def, range, help}, APUS_CTL_KIND_DURATION, AT(field), lo, hi, \
+			NULL                                                                     \
+	}
+#define SWITCH(name, def, field, help)                                                         \
+	{                                                                                      \
+		{name, "", def, "on | off", help}, APUS_CTL_KIND_SWITCH, AT(field), 0, 1, NULL \
+	}
+#define WORD(name, def, range, words, field, help)                                       \
+	{                                                                                \
+		{name, "", def, range, help}, APUS_CTL_KIND_WORD, AT(field), 0, 0, words \
+	}
+#define TEXT(name, def, range, kind, field, help)                         \
+	{                                                                 \
+		{name, "", def, range, help}, kind, AT(field), 0, 0, NULL \
+	}
 
 const struct apus_ctl_setting apus_ctl_settings[] = {
 	/* Who and where. */

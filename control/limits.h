@@ -24,8 +24,8 @@ enum apus_ctl_kind {
 struct apus_ctl_setting {
 	struct apus_setting shown;
 	enum apus_ctl_kind kind;
-	size_t offset; /**< in struct apus_ctl_config */
-	int64_t min, max; /**< NUMBER, AUTO, and DURATION in ns */
+	size_t offset;            /**< in struct apus_ctl_config */
+	int64_t min, max;         /**< NUMBER, AUTO, and DURATION in ns */
 	const char *const *words; /**< WORD: NULL-terminated */
 };
 

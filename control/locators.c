@@ -109,8 +109,8 @@ uint32_t apus_ctl_locators_select(const struct apus_ctl_locator_policy *policy, 
 
 	for (uint32_t i = 0; i < count && i < APUS_CTL_CANDIDATES_MAX; i++)
 		if (passes(policy, same_host, &candidates[i].addr))
-			ranked[passed++] = (struct ranked){
-				candidates[i], distance(policy, &candidates[i].addr)};
+			ranked[passed++] = (struct ranked){candidates[i],
+							   distance(policy, &candidates[i].addr)};
 	qsort(ranked, passed, sizeof(*ranked), compare);
 	for (uint32_t i = 0; i < passed; i++) {
 		candidates[kept] = ranked[i].candidate;
@@ -201,10 +201,10 @@ void apus_ctl_locator_text(const struct apus_locator *locator, char *text_out, s
 		snprintf(text_out, text_bytes, "udp4://%u.%u.%u.%u:%u", a[12], a[13], a[14], a[15],
 			 locator->port);
 	else if (locator->kind == APUS_LOCATOR_UDPV6)
-		snprintf(text_out, text_bytes,
-			 "udp6://[%x:%x:%x:%x:%x:%x:%x:%x]:%u", a[0] << 8 | a[1], a[2] << 8 | a[3],
-			 a[4] << 8 | a[5], a[6] << 8 | a[7], a[8] << 8 | a[9], a[10] << 8 | a[11],
-			 a[12] << 8 | a[13], a[14] << 8 | a[15], locator->port);
+		snprintf(text_out, text_bytes, "udp6://[%x:%x:%x:%x:%x:%x:%x:%x]:%u",
+			 a[0] << 8 | a[1], a[2] << 8 | a[3], a[4] << 8 | a[5], a[6] << 8 | a[7],
+			 a[8] << 8 | a[9], a[10] << 8 | a[11], a[12] << 8 | a[13],
+			 a[14] << 8 | a[15], locator->port);
 	else
 		snprintf(text_out, text_bytes, "kind %d", locator->kind);
 }

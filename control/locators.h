@@ -21,7 +21,8 @@
 
 /** What this participant can reach. */
 struct apus_ctl_locator_policy {
-	uint8_t own[APUS_CTL_OWN_MAX][4]; /**< IPv4 addresses of the interfaces in use, loopback too if used */
+	uint8_t own[APUS_CTL_OWN_MAX]
+		   [4]; /**< IPv4 addresses of the interfaces in use, loopback too if used */
 	uint32_t own_count;
 	bool loopback_only; /**< every interface in use is loopback: nothing else is reachable */
 	bool multicast;     /**< samples may go to multicast addresses */
@@ -65,7 +66,8 @@ bool apus_ctl_locators_same_host(const struct apus_ctl_locator_policy *policy,
  * the ports of participants 0 … max_index of the domain (RTPS 2.5 §9.6.2.3). Returns the number written.
  */
 uint32_t apus_ctl_peer_expand(const uint8_t ipv4[4], uint16_t port, uint32_t domain,
-			      uint32_t max_index, struct apus_dp_addr *addrs_out, uint32_t capacity);
+			      uint32_t max_index, struct apus_dp_addr *addrs_out,
+			      uint32_t capacity);
 
 /** Writes "udp4://127.0.0.1:7411", or "kind 16" for kinds we do not use; cut to text_bytes. */
 void apus_ctl_locator_text(const struct apus_locator *locator, char *text_out, size_t text_bytes);

@@ -44,7 +44,7 @@ struct match_filter {
 	apus_seq generation;
 	struct apus_ctl_shared_filter *filter;
 	bool counted; /* in published.filtered */
-	bool never;   /* came when the writer filtered for as many as it may; decision of a lifetime */
+	bool never; /* came when the writer filtered for as many as it may; decision of a lifetime */
 };
 
 struct apus_ctl_publisher {
@@ -53,9 +53,9 @@ struct apus_ctl_publisher {
 	struct apus_ctl_graph *graph;
 	struct apus_ctl_filter_pool pool;
 	const struct apus_dp_turn **turns;
-	struct published *published;   /* by endpoint slot */
-	struct match_filter *filters;  /* by match slot */
-	uint32_t *deferred;            /* scratch: endpoint slots */
+	struct published *published;  /* by endpoint slot */
+	struct match_filter *filters; /* by match slot */
+	uint32_t *deferred;           /* scratch: endpoint slots */
 	struct generation *retired_first, *retired_last;
 	uint32_t retired_count;
 };
@@ -278,7 +278,8 @@ static void fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endp
 			const struct apus_ctl_match *match, struct generation *g,
 			struct apus_dp_reader_match *out)
 {
-	const struct apus_ctl_endpoint *reader = apus_ctl_graph_endpoint_at(p->graph, match->reader);
+	const struct apus_ctl_endpoint *reader =
+		apus_ctl_graph_endpoint_at(p->graph, match->reader);
 	const struct apus_wire_participant_record *participant = &reader->participant->record;
 	struct apus_ctl_shared_filter *filter = filter_of(p, match, writer, reader);
 
@@ -305,7 +306,8 @@ static void fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endp
 static void fill_writer(const struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *reader,
 			const struct apus_ctl_match *match, struct apus_dp_writer_match *out)
 {
-	const struct apus_ctl_endpoint *writer = apus_ctl_graph_endpoint_at(p->graph, match->writer);
+	const struct apus_ctl_endpoint *writer =
+		apus_ctl_graph_endpoint_at(p->graph, match->writer);
 
 	*out = (struct apus_dp_writer_match){
 		.guid = writer->guid,
@@ -367,7 +369,8 @@ static bool publish_reader(struct apus_ctl_publisher *p, struct apus_ctl_endpoin
 	struct generation *g, *old = s->current;
 	uint64_t epoch;
 
-	g = new_generation(p, e, sizeof(*snapshot) + e->match_count * sizeof(snapshot->match[0]), 1);
+	g = new_generation(p, e, sizeof(*snapshot) + e->match_count * sizeof(snapshot->match[0]),
+			   1);
 	if (!g)
 		return false;
 	snapshot = g->snapshot;

@@ -22,11 +22,12 @@ struct apus_ctl_publisher;
 /** What a publisher needs. */
 struct apus_ctl_publisher_config {
 	struct apus_dp_epoch *epoch;
-	const struct apus_dp_turn *const *turns; /**< turn words of all workers, control's own included; copied */
+	const struct apus_dp_turn *const
+		*turns; /**< turn words of all workers, control's own included; copied */
 	uint32_t turn_count;
-	uint32_t generations;    /**< retired snapshots an endpoint may keep waiting, 1… */
-	bool writer_filtering;   /**< compile remote readers' filters */
-	uint32_t filter_unique;  /**< compiled filters held at once, local ones included */
+	uint32_t generations;           /**< retired snapshots an endpoint may keep waiting, 1… */
+	bool writer_filtering;          /**< compile remote readers' filters */
+	uint32_t filter_unique;         /**< compiled filters held at once, local ones included */
 	uint32_t filter_remote_readers; /**< remote readers one writer filters for */
 	struct apus_ctl_filter_limits filter_limits;
 	/** Called after each publication and status change (dirty: APUS_CTL_DIRTY_… bits): to kick a worker
@@ -36,10 +37,11 @@ struct apus_ctl_publisher_config {
 };
 
 struct apus_ctl_publisher_counters {
-	struct apus_counter published;       /**< snapshots */
-	struct apus_counter deferred;        /**< turns in which an endpoint had to wait for a reclaim */
-	struct apus_counter reclaimed;       /**< snapshots freed */
-	struct apus_counter filters_refused; /**< remote filters not applied: text, class, or a limit */
+	struct apus_counter published; /**< snapshots */
+	struct apus_counter deferred;  /**< turns in which an endpoint had to wait for a reclaim */
+	struct apus_counter reclaimed; /**< snapshots freed */
+	struct apus_counter
+		filters_refused; /**< remote filters not applied: text, class, or a limit */
 };
 
 /** Creates a publisher for a graph, which must outlive it. Returns 0 or APUS_ENOMEM. */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define LOCATOR_TEXT_BYTES 80
+#define LOCATOR_TEXT_BYTES   80
 #define PARTICIPANT_LOCATORS (4 * APUS_WIRE_LOCATORS_MAX)
 
 /* Vendors whose numbers were seen or are registered with the OMG (RTPS 2.5 §8.3.3.1.3). */
@@ -13,7 +13,7 @@ static const struct {
 	const char *name;
 } vendors[] = {
 	{APUS_WIRE_VENDOR, "Apus"}, {0x0101, "Connext DDS"}, {0x0102, "OpenSplice"},
-	{0x0103, "OpenDDS"},	    {0x010a, "CoreDX DDS"},  {0x010f, "Fast DDS"},
+	{0x0103, "OpenDDS"},        {0x010a, "CoreDX DDS"},  {0x010f, "Fast DDS"},
 	{0x0110, "Cyclone DDS"},    {0x0112, "RustDDS"},     {0x0114, "Dust DDS"},
 };
 
@@ -45,7 +45,8 @@ static void add_locators(struct locator_texts *texts, const struct apus_wire_loc
 }
 
 static bool show_participant(const struct apus_ctl_participant *p,
-			     bool (*visit)(const struct apus_participant_info *, void *), void *user)
+			     bool (*visit)(const struct apus_participant_info *, void *),
+			     void *user)
 {
 	static const char hex[] = "0123456789abcdef";
 	char unknown[] = "vendor XX.XX";

@@ -78,14 +78,15 @@ static inline struct apus_wire_participant_record fixture_participant(uint32_t n
 }
 
 /** An endpoint with default QoS, which the caller may have changed in *qos (NULL: the defaults). */
-static inline void fixture_record(struct apus_wire_endpoint_record *record_out, uint32_t participant,
-				  uint32_t key, bool is_writer, const char *topic, const char *type,
-				  const struct apus_qos *qos)
+static inline void fixture_record(struct apus_wire_endpoint_record *record_out,
+				  uint32_t participant, uint32_t key, bool is_writer,
+				  const char *topic, const char *type, const struct apus_qos *qos)
 {
-	struct apus_wire_endpoint_source source = {.guid = fixture_guid(participant, key, is_writer),
-						   .is_writer = is_writer,
-						   .topic = topic,
-						   .type = type};
+	struct apus_wire_endpoint_source source = {
+		.guid = fixture_guid(participant, key, is_writer),
+		.is_writer = is_writer,
+		.topic = topic,
+		.type = type};
 	struct apus_qos defaults;
 
 	if (is_writer)

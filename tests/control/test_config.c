@@ -74,7 +74,8 @@ static void ranges_mean_what_they_say(void **state)
 		snprintf(text, sizeof(text), "%s", s->shown.range);
 		if (s->kind == APUS_CTL_KIND_AUTO) {
 			assert_int_equal(strncmp(text, "auto | ", 7), 0);
-			assert_int_equal(apus_config_set(config, s->shown.name, "auto", NULL, 0), 0);
+			assert_int_equal(apus_config_set(config, s->shown.name, "auto", NULL, 0),
+					 0);
 			low += 7;
 		}
 		high = strstr(low, DOTS);
@@ -82,7 +83,8 @@ static void ranges_mean_what_they_say(void **state)
 		*high = 0;
 		high += strlen(DOTS);
 		neighbours(s, below, above);
-		assert_int_equal(apus_config_set(config, s->shown.name, below, NULL, 0), APUS_EINVAL);
+		assert_int_equal(apus_config_set(config, s->shown.name, below, NULL, 0),
+				 APUS_EINVAL);
 		if (strcmp(high, "inf") != 0)
 			assert_int_equal(apus_config_set(config, s->shown.name, above, NULL, 0),
 					 APUS_EINVAL);
@@ -103,14 +105,15 @@ static void words_are_those_of_the_range(void **state)
 
 		for (size_t w = 0; s->kind == APUS_CTL_KIND_WORD && s->words[w]; w++) {
 			strcat(strcat(joined, w ? " | " : ""), s->words[w]);
-			assert_int_equal(apus_config_set(config, s->shown.name, s->words[w], NULL, 0),
-					 0);
+			assert_int_equal(
+				apus_config_set(config, s->shown.name, s->words[w], NULL, 0), 0);
 		}
 		if (*joined)
 			assert_string_equal(joined, s->shown.range);
 		if (s->kind != APUS_CTL_KIND_TEXT && s->kind != APUS_CTL_KIND_PEERS)
-			assert_int_equal(apus_config_set(config, s->shown.name, "Nonsense", NULL, 0),
-					 APUS_EINVAL);
+			assert_int_equal(
+				apus_config_set(config, s->shown.name, "Nonsense", NULL, 0),
+				APUS_EINVAL);
 	}
 	apus_config_destroy(config);
 }
@@ -121,23 +124,34 @@ static void durations_parse_exactly(void **state)
 		const char *text;
 		int64_t ns;
 	} good[] = {
-		{"100ms", 100000000},
-		{"2s", 2000000000},
-		{"1.5s", 1500000000},
-		{"0.000000001s", 1},
-		{"1.25us", 1250},
-		{"0ns", 0},
-		{"3min", 180000000000},
-		{"1h", 3600000000000},
-		{"0.5h", 1800000000000},
-		{"9223372036854775806ns", INT64_MAX - 1},
+		{"100ms", 100000000},      {"2s", 2000000000},
+		{"1.5s", 1500000000},      {"0.000000001s", 1},
+		{"1.25us", 1250},          {"0ns", 0},
+		{"3min", 180000000000},    {"1h", 3600000000000},
+		{"0.5h", 1800000000000},   {"9223372036854775806ns", INT64_MAX - 1},
 		{"inf", APUS_INFINITE_NS},
 	};
 	static const char *const bad[] = {
-		"",	 "1",	   "s",	       "-1s",	 "+1s",	 " 1s",	 "1s ",
-		"1 s",	 "1.s",	   ".5s",      "1e3s",	 "1.5ns", "infinite", "1.0000000001s",
-		"9223372036854775807ns", "9223372036854775808ns", "99999999999999999999s",
-		"2562048h", "1,5s", "0x10s",
+		"",
+		"1",
+		"s",
+		"-1s",
+		"+1s",
+		" 1s",
+		"1s ",
+		"1 s",
+		"1.s",
+		".5s",
+		"1e3s",
+		"1.5ns",
+		"infinite",
+		"1.0000000001s",
+		"9223372036854775807ns",
+		"9223372036854775808ns",
+		"99999999999999999999s",
+		"2562048h",
+		"1,5s",
+		"0x10s",
 	};
 	int64_t ns;
 
@@ -167,8 +181,8 @@ static void lists_parse_or_leave_the_old_one(void **state)
 	const struct apus_ctl_config *c = apus_ctl_config_of(config);
 	char value[64], error[200];
 
-	assert_int_equal(apus_config_set(config, "peers", "10.0.0.1, host-b:7410 ,c.example", NULL, 0),
-			 0);
+	assert_int_equal(
+		apus_config_set(config, "peers", "10.0.0.1, host-b:7410 ,c.example", NULL, 0), 0);
 	assert_int_equal(c->peer_count, 3);
 	assert_string_equal(c->peer[0].host, "10.0.0.1");
 	assert_int_equal(c->peer[0].port, 0);
@@ -179,10 +193,11 @@ static void lists_parse_or_leave_the_old_one(void **state)
 	assert_int_equal(c->worker_core[2], 63);
 
 	static const char *const bad_peers[] = {"a,,b", "a:0", "a:65536", "a:", ":7400",
-						"a b",	",",   "a:7x",	  "a,",	"a/b"};
+						"a b",  ",",   "a:7x",    "a,", "a/b"};
 	for (size_t i = 0; i < sizeof(bad_peers) / sizeof(*bad_peers); i++)
-		assert_int_equal(apus_config_set(config, "peers", bad_peers[i], error, sizeof(error)),
-				 APUS_EINVAL);
+		assert_int_equal(
+			apus_config_set(config, "peers", bad_peers[i], error, sizeof(error)),
+			APUS_EINVAL);
 	assert_int_equal(c->peer_count, 3);
 	assert_string_equal(c->peer[2].host, "c.example");
 	assert_int_equal(apus_config_set(config, "worker.cores", "1,1024", NULL, 0), APUS_EINVAL);
@@ -201,7 +216,8 @@ static void more_items_than_fit_are_refused(void **state)
 	for (int i = 1; i < APUS_CTL_PEERS_MAX; i++)
 		strcat(text, ",a");
 	assert_int_equal(apus_config_set(config, "peers", text, NULL, 0), 0);
-	assert_int_equal(apus_config_set(config, "peers", strcat(text, ",a"), NULL, 0), APUS_EINVAL);
+	assert_int_equal(apus_config_set(config, "peers", strcat(text, ",a"), NULL, 0),
+			 APUS_EINVAL);
 	assert_int_equal(apus_ctl_config_of(config)->peer_count, APUS_CTL_PEERS_MAX);
 	memset(text, 'x', sizeof(text));
 	text[APUS_CTL_TEXT_BYTES + 1] = 0;
@@ -219,7 +235,8 @@ static void errors_name_setting_value_and_range(void **state)
 	struct apus_config *config = make(state);
 	char error[200], tiny[4];
 
-	assert_int_equal(apus_config_set(config, "domain", "233", error, sizeof(error)), APUS_EINVAL);
+	assert_int_equal(apus_config_set(config, "domain", "233", error, sizeof(error)),
+			 APUS_EINVAL);
 	assert_string_equal(error, "domain: '233' is not in the range 0…232");
 	assert_int_equal(apus_config_set(config, "domian", "1", error, sizeof(error)), APUS_ENOENT);
 	assert_string_equal(error, "domian: no such setting");
@@ -268,7 +285,8 @@ static void a_file_is_taken_whole_or_not_at_all(void **state)
 	assert_int_equal(c->peer_count, 2);
 	assert_int_equal(c->worker_idle, APUS_CTL_IDLE_PAUSE);
 
-	assert_int_equal(load(config, "domain = 8\nlease = 5\n", error, sizeof(error)), APUS_EINVAL);
+	assert_int_equal(load(config, "domain = 8\nlease = 5\n", error, sizeof(error)),
+			 APUS_EINVAL);
 	assert_non_null(strstr(error, ":2: lease: '5' is not in the range 1s…inf"));
 	assert_int_equal(c->domain, 7);
 	assert_int_equal(load(config, "domain = 8\nnonsense\n", error, sizeof(error)), APUS_EINVAL);

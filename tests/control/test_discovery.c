@@ -8,14 +8,14 @@
 #include "control/discovery.h"
 #include "tests/control/graph_fixture.h"
 
-#define MS APUS_NS_PER_MS
-#define SEC APUS_NS_PER_SEC
+#define MS      APUS_NS_PER_MS
+#define SEC     APUS_NS_PER_SEC
 #define LOG_MAX 4096
 
 /* What discovery asked for. */
 struct sent {
-	struct apus_dp_addr to;   /* announcements */
-	struct apus_eid writer;   /* writes */
+	struct apus_dp_addr to; /* announcements */
+	struct apus_eid writer; /* writes */
 	struct apus_guid key;
 	size_t bytes;
 	bool gone;
@@ -55,8 +55,8 @@ static int record_write(void *user, struct apus_eid writer, const struct apus_gu
 		return w->write_result;
 	assert_true(w->count < LOG_MAX && bytes <= sizeof(w->last));
 	memcpy(w->last, payload, bytes);
-	w->log[w->count++] = (struct sent){.writer = writer, .key = *key, .bytes = bytes,
-					   .gone = gone};
+	w->log[w->count++] =
+		(struct sent){.writer = writer, .key = *key, .bytes = bytes, .gone = gone};
 	return 0;
 }
 
@@ -303,7 +303,8 @@ static void answers_are_spread_where_multicast_is_off(void **state)
 	close_world(&w);
 }
 
-/* Whatever an unproved address makes us send stays below three times what came from it. */
+/* Whatever an unproved address makes us send stays below three times what came from it, counting 128
+ * bytes of headers for each announcement. */
 static void an_unproved_address_gets_less_than_three_times_its_bytes(void **state)
 {
 	uint64_t received = 0, sent = 0;
@@ -320,7 +321,7 @@ static void an_unproved_address_gets_less_than_three_times_its_bytes(void **stat
 		apus_ctl_discovery_turn(w.d, at(SEC + i * 400 * MS + 50 * MS));
 		sent = 0;
 		for (uint32_t s = 0; s < w.count; s++)
-			sent += w.log[s].bytes;
+			sent += w.log[s].bytes + 128;
 		assert_true(sent < 3 * received);
 	}
 	assert_true(w.count > 10); /* but it is answered */
@@ -341,7 +342,8 @@ static void a_new_address_has_to_prove_itself_again(void **state)
 	r.metatraffic_unicast.at[0].port = 9999;
 	assert_int_equal(apus_ctl_discovery_on_participant(w.d, &r, &r.prefix, &from, 10, at(2)),
 			 APUS_CTL_CHANGED);
-	assert_false(apus_ctl_discovery_proved(w.d, apus_ctl_graph_participant(w.graph, &r.prefix)));
+	assert_false(
+		apus_ctl_discovery_proved(w.d, apus_ctl_graph_participant(w.graph, &r.prefix)));
 	apus_ctl_discovery_turn(w.d, at(50 * MS));
 	assert_int_equal(sent_to(&w, loopback(9999)), 0);
 	close_world(&w);
@@ -352,7 +354,8 @@ static void a_new_address_has_to_prove_itself_again(void **state)
 static void only_its_own_word_counts(void **state)
 {
 	const struct apus_ctl_discovery_counters *c;
-	struct apus_prefix one = fixture_prefix(1), two = fixture_prefix(2), own = fixture_prefix(0);
+	struct apus_prefix one = fixture_prefix(1), two = fixture_prefix(2),
+			   own = fixture_prefix(0);
 	struct apus_guid guid = fixture_guid(1, 5, true);
 	struct apus_guid builtin = apus_guid_make(&one, (struct apus_eid){0x3c2});
 	struct apus_wire_participant_record r = fixture_participant(1);
@@ -385,7 +388,8 @@ static void only_its_own_word_counts(void **state)
 	hear(&w, 1, at(0));
 	hear(&w, 2, at(0));
 	assert_int_equal(apus_ctl_discovery_on_endpoint(w.d, &e, &two, 1, at(0)), APUS_EPERM);
-	assert_int_equal(apus_ctl_discovery_on_endpoint(w.d, &e, &one, 1, at(0)), APUS_CTL_ADMITTED);
+	assert_int_equal(apus_ctl_discovery_on_endpoint(w.d, &e, &one, 1, at(0)),
+			 APUS_CTL_ADMITTED);
 	assert_int_equal(apus_ctl_discovery_on_endpoint_gone(w.d, &guid, &two, at(0)), APUS_EPERM);
 	assert_non_null(apus_ctl_graph_endpoint(w.graph, &builtin));
 	assert_int_equal(apus_ctl_discovery_on_endpoint_gone(w.d, &builtin, &one, at(0)),
@@ -544,7 +548,7 @@ static void our_endpoints_are_written_changed_and_ended(void **state)
 /* ---- convergence -------------------------------------------------------------------------------- */
 
 #define NODES 3
-#define EACH 4
+#define EACH  4
 
 /* Endpoints of node n: even ones write, odd ones read, on topics that only some share. */
 static void node_record(struct apus_wire_endpoint_record *out, uint32_t n, uint32_t i)

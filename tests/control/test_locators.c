@@ -35,8 +35,8 @@ static void the_order_does_not_depend_on_the_input(void **state)
 	struct apus_ctl_locator_policy policy = policy_of(10, 1, 0, 5);
 	/* As expected: near before far, then by address, by port; fall-backs last. */
 	const struct apus_ctl_candidate expected[] = {
-		{addr(10, 1, 0, 5, 7411), false}, {addr(10, 1, 0, 7, 7411), false},
-		{addr(10, 1, 0, 7, 7413), false}, {addr(10, 2, 0, 1, 7411), false},
+		{addr(10, 1, 0, 5, 7411), false},  {addr(10, 1, 0, 7, 7411), false},
+		{addr(10, 1, 0, 7, 7413), false},  {addr(10, 2, 0, 1, 7411), false},
 		{addr(192, 0, 2, 1, 7411), false}, {addr(10, 1, 0, 9, 7411), true},
 	};
 	uint64_t rng = 99;
@@ -127,9 +127,9 @@ static void own_address_before_the_participants(void **state)
 static void other_kinds_are_passed_over(void **state)
 {
 	struct apus_ctl_locator_policy policy = policy_of(192, 0, 2, 9);
-	struct apus_locator at[] = {fixture_locator(192, 0, 2, 1, 1), fixture_locator(192, 0, 2, 2, 2),
-				    fixture_locator(239, 255, 0, 1, 3),
-				    fixture_locator(192, 0, 2, 3, 4)};
+	struct apus_locator at[] = {
+		fixture_locator(192, 0, 2, 1, 1), fixture_locator(192, 0, 2, 2, 2),
+		fixture_locator(239, 255, 0, 1, 3), fixture_locator(192, 0, 2, 3, 4)};
 	struct apus_wire_locators l;
 	struct apus_dp_addr chosen;
 
