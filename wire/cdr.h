@@ -31,23 +31,39 @@ enum apus_wire_encap_id {
 	APUS_WIRE_PL_CDR2_LE = 0x000b,
 };
 
+/** Parameter ids of XCDR1 member headers (XTypes 1.3 §7.4.1.2): what they mean beyond member ids. */
+enum apus_wire_member_pid {
+	APUS_WIRE_PID_MEMBER_MAX = 0x3f00,      /**< largest member id a short header can hold */
+	APUS_WIRE_PID_EXTENDED = 0x3f01,        /**< id and length follow as two uint32 */
+	APUS_WIRE_PID_LIST_END = 0x3f02,        /**< end of a mutable struct */
+	APUS_WIRE_PID_IGNORE = 0x3f03,          /**< skip */
+	APUS_WIRE_PID_MASK = 0x3fff,            /**< without the flags */
+	APUS_WIRE_PID_MUST_UNDERSTAND = 0x4000, /**< flag */
+};
+
+/** Largest XTypes member id plus one: EMHEADERs hold 28 bits. */
+#define APUS_WIRE_MEMBER_ID_END (UINT32_C(1) << 28)
+
 /** Cursor over the body of a payload: positions count from the byte after the encapsulation header,
- *  which is what CDR alignment refers to. */
+ *  which is what CDR alignment refers to; within a member that has an XCDR1 header it refers to the
+ *  member's first byte, `origin` (XTypes 1.3 §7.4.3.5.3, rules 24 and 29). */
 struct apus_wire_cdr {
 	const uint8_t *base;
 	size_t pos;
 	size_t end;
+	size_t origin;
 	uint8_t align_max; /* 8 under XCDR1, 4 under XCDR2 */
 	bool xcdr2;
 	bool delimited; /* DELIMITED_CDR2: the outermost struct has a DHEADER */
+	bool members;   /* PL_CDR, PL_CDR2: the outermost struct is mutable */
 	bool swap;      /* wire byte order is not the host's */
 	bool big;       /* wire byte order is big-endian */
 };
 
 /**
  * Starts a cursor: reads the encapsulation header and takes the padding it declares off the end.
- * Returns 0 or APUS_EENCODING (shorter than the header, unknown or parameter-list encapsulation,
- * more padding than body). Pure.
+ * Returns 0 or APUS_EENCODING (shorter than the header, unknown encapsulation, more padding than
+ * body). Pure.
  */
 static inline int apus_wire_cdr_open(struct apus_wire_cdr *c, const uint8_t *payload,
 				     size_t payload_bytes)
@@ -63,19 +79,40 @@ static inline int apus_wire_cdr_open(struct apus_wire_cdr *c, const uint8_t *pay
 		return APUS_EENCODING;
 	switch (id | 1) {
 	case APUS_WIRE_CDR_LE:
+	case APUS_WIRE_PL_CDR_LE:
 	case APUS_WIRE_CDR2_LE:
-	case APUS_WIRE_D_CDR2_LE: break;
+	case APUS_WIRE_D_CDR2_LE:
+	case APUS_WIRE_PL_CDR2_LE: break;
 	default: return APUS_EENCODING;
 	}
 	c->base = payload + APUS_WIRE_ENCAP_BYTES;
 	c->pos = 0;
 	c->end = payload_bytes - APUS_WIRE_ENCAP_BYTES - padding;
-	c->xcdr2 = (id | 1) != APUS_WIRE_CDR_LE;
+	c->origin = 0;
+	c->xcdr2 = (id | 1) >= APUS_WIRE_CDR2_LE;
 	c->delimited = (id | 1) == APUS_WIRE_D_CDR2_LE;
+	c->members = (id | 1) == APUS_WIRE_PL_CDR_LE || (id | 1) == APUS_WIRE_PL_CDR2_LE;
 	c->align_max = c->xcdr2 ? 4 : 8;
 	c->big = !(id & 1);
 	c->swap = c->big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 	return 0;
+}
+
+/** True if the encapsulation is the one a type's extensibility asks for (XTypes 1.3 §7.6.3.1.2). */
+static inline bool apus_wire_cdr_fits(const struct apus_wire_cdr *c, const struct apus_type *type)
+{
+	return c->members == (type->extensibility == APUS_MUTABLE) &&
+	       (!c->xcdr2 || c->delimited == (type->extensibility == APUS_APPENDABLE));
+}
+
+/** Encapsulation identifier, little-endian, for a payload of `type`. */
+static inline unsigned int apus_wire_encap_of(const struct apus_type *type, bool xcdr2)
+{
+	switch (type->extensibility) {
+	case APUS_MUTABLE: return xcdr2 ? APUS_WIRE_PL_CDR2_LE : APUS_WIRE_PL_CDR_LE;
+	case APUS_APPENDABLE: return xcdr2 ? APUS_WIRE_D_CDR2_LE : APUS_WIRE_CDR_LE;
+	default: return xcdr2 ? APUS_WIRE_CDR2_LE : APUS_WIRE_CDR_LE;
+	}
 }
 
 static inline size_t apus_wire_cdr_left(const struct apus_wire_cdr *c)
@@ -87,7 +124,7 @@ static inline size_t apus_wire_cdr_left(const struct apus_wire_cdr *c)
 static inline bool apus_wire_cdr_align(struct apus_wire_cdr *c, size_t align)
 {
 	size_t mask = (align < c->align_max ? align : c->align_max) - 1;
-	size_t pos = (c->pos + mask) & ~mask;
+	size_t pos = c->origin + ((c->pos - c->origin + mask) & ~mask);
 
 	if (pos > c->end)
 		return false;
@@ -142,6 +179,60 @@ static inline bool apus_wire_cdr_dheader(struct apus_wire_cdr *c, size_t *end_ou
 	return true;
 }
 
+/** What a member header says: an EMHEADER, or an XCDR1 parameter header. */
+struct apus_wire_member_header {
+	uint32_t id;          /* UINT32_MAX: nobody's */
+	size_t end;           /* of the value */
+	bool must_understand;
+	bool list_end;        /* XCDR1: no member, the struct ends here */
+};
+
+/**
+ * Reads a member header; the cursor stands at the value's first byte then. The value's length is
+ * proved against the cursor's end. The caller narrows `end`, and under XCDR1 moves `origin`.
+ */
+bool apus_wire_cdr_member_header(struct apus_wire_cdr *c, struct apus_wire_member_header *out);
+
+/**
+ * In the body of a mutable struct: reads headers from `pos` until the member with this id and
+ * stands at its value. False if there is none before the struct's end, or the bytes are malformed.
+ */
+bool apus_wire_cdr_find_member(struct apus_wire_cdr *c, uint32_t id,
+			       struct apus_wire_member_header *out);
+
+/**
+ * Reads a union's discriminator. False if it is not all there, or no value of its type (BOOL).
+ */
+bool apus_wire_cdr_discriminator(struct apus_wire_cdr *c, const struct apus_type *type,
+				 int64_t *value_out);
+
+/** The case of a union that a discriminator value selects; NULL if none. */
+const struct apus_member *apus_wire_select(const struct apus_type *type, int64_t discriminator);
+
+/** An integer of a scalar's width and signedness in memory (BOOL, CHAR, OCTET, INT…, ENUM,
+ *  BITMASK); uint64 values above INT64_MAX come out negative. */
+int64_t apus_wire_load_integer(const struct apus_type *type, const void *value);
+
+/** True for an unbounded string: its image is a `char *`. */
+static inline bool apus_wire_is_open_string(const struct apus_type *type)
+{
+	return type->kind == APUS_KIND_STRING && type->bound == 0;
+}
+
+/** The value of a member of the object at `object` in memory; NULL if it is absent, or an external
+ *  member has none. */
+static inline const void *apus_wire_member_value(const struct apus_member *m, const void *object)
+{
+	const void *slot = (const uint8_t *)object + m->offset_bytes, *value;
+
+	if (!m->optional && !m->external)
+		return slot;
+	memcpy(&value, slot, sizeof(value));
+	if (apus_wire_is_open_string(m->type))
+		return value || !m->optional ? slot : NULL;
+	return value;
+}
+
 /**
  * Reads the length of a sequence of `type` (after its DHEADER, where the representation has one).
  * The length is proved against the bound and against the fewest bytes such elements can take.
@@ -154,6 +245,10 @@ bool apus_wire_cdr_length(struct apus_wire_cdr *c, const struct apus_type *type,
  * values. False if the bytes do not hold one. Cost linear in the bytes skipped.
  */
 bool apus_wire_cdr_skip(struct apus_wire_cdr *c, const struct apus_type *type, int depth);
+
+/** As apus_wire_cdr_skip(), one member of a struct that is not mutable, absent optionals included. */
+bool apus_wire_cdr_skip_member(struct apus_wire_cdr *c, const struct apus_member *member,
+			       int depth);
 
 /** Wire size of a fixed-size scalar (primitive, enum, bitmask); 0 for every other kind. */
 size_t apus_wire_scalar_bytes(const struct apus_type *type);
@@ -179,6 +274,19 @@ const struct apus_member *apus_wire_next_by_id(const struct apus_type *type, boo
  * such a value needs on the wire. Worth caching: it costs as much as encoding the type once.
  */
 size_t apus_wire_plain_bytes(const struct apus_type *type, int representation, size_t *align_out);
+
+/**
+ * True if the memory image of a struct equals its body where that starts at a multiple of the
+ * struct's alignment: what apus_type.plain_xcdr1 and plain_xcdr2 assert.
+ */
+bool apus_wire_is_plain(const struct apus_type *type, int representation);
+
+/**
+ * Writes the body of a key-only payload in big-endian XCDR2, not padded: the canonical key.
+ * Returns its bytes, or what apus_type_encode() returns.
+ */
+int apus_wire_cdr_encode_key(const struct apus_type *type, const void *sample, uint8_t *out,
+			     size_t out_bytes);
 
 /**
  * apus_type_encode() with a choice of byte order, for tests of the reading side.

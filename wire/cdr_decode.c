@@ -19,6 +19,7 @@ struct decoder {
 };
 
 static int decode_value(struct decoder *d, const struct apus_type *type, void *value, int depth);
+static int set_default(struct decoder *d, const struct apus_member *m, uint8_t *object, int depth);
 
 /* Reserves `bytes` of the arena, aligned in memory. NULL if it is too small. */
 static void *arena_take(struct decoder *d, size_t bytes, size_t align)
@@ -179,14 +180,120 @@ static int decode_collection(struct decoder *d, const struct apus_type *type, vo
 	return rc;
 }
 
+/* Memory for the value of a member: in place, or from the arena where a pointer holds it. */
+static int member_room(struct decoder *d, const struct apus_member *m, uint8_t *object,
+		       void **value_out)
+{
+	void *slot = object + m->offset_bytes, *value;
+
+	*value_out = slot;
+	if ((!m->optional && !m->external) || apus_wire_is_open_string(m->type))
+		return 0;
+	value = arena_take(d, m->type->size_bytes, m->type->align_bytes);
+	if (!value)
+		return APUS_ELIMIT;
+	memset(value, 0, m->type->size_bytes);
+	memcpy(slot, &value, sizeof(value));
+	*value_out = value;
+	return 0;
+}
+
+static int decode_member(struct decoder *d, const struct apus_member *m, uint8_t *object, int depth)
+{
+	void *value;
+	int rc = member_room(d, m, object, &value);
+
+	return rc ? rc : decode_value(d, m->type, value, depth + 1);
+}
+
+/* ---- absent members ---- */
+
+static void store_label(const struct apus_type *type, int32_t label, void *value)
+{
+	int8_t v8 = (int8_t)label;
+	int16_t v16 = (int16_t)label;
+
+	memcpy(value,
+	       type->size_bytes == 1   ? (const void *)&v8
+	       : type->size_bytes == 2 ? (const void *)&v16
+				       : (const void *)&label,
+	       type->size_bytes);
+}
+
+static int set_type_default(struct decoder *d, const struct apus_type *type, uint8_t *value,
+			    int depth);
+
+/* The discriminator's default, and the default of the case that selects. */
+static int set_union_default(struct decoder *d, const struct apus_type *type, uint8_t *value,
+			     int depth)
+{
+	const struct apus_member *selected;
+	int rc = set_type_default(d, type->element, value, depth + 1);
+
+	selected = apus_wire_select(type, apus_wire_load_integer(type->element, value));
+	return rc || !selected ? rc : set_default(d, selected, value, depth);
+}
+
+static int set_type_default(struct decoder *d, const struct apus_type *type, uint8_t *value,
+			    int depth)
+{
+	int rc = 0;
+
+	if (depth > APUS_WIRE_TYPE_DEPTH_MAX)
+		return APUS_EENCODING;
+	switch (type->kind) {
+	case APUS_KIND_ENUM:
+		store_label(type, type->labels[type->default_label].value, value);
+		return 0;
+	case APUS_KIND_ARRAY:
+		if (type->element->kind < APUS_KIND_ENUM)
+			return 0;
+		for (uint32_t i = 0; i < type->bound && !rc; i++)
+			rc = set_type_default(d, type->element,
+					      value + (size_t)i * type->element->size_bytes,
+					      depth + 1);
+		return rc;
+	case APUS_KIND_STRUCT:
+		for (uint32_t i = 0; i < type->member_count && !rc; i++)
+			rc = set_default(d, &type->members[i], value, depth);
+		return rc;
+	case APUS_KIND_UNION: return set_union_default(d, type, value, depth);
+	default: return 0;
+	}
+}
+
+/* An absent member takes its default (XTypes 1.3 §7.2.2.4.4.4.7). The memory is still zero. */
+static int set_default(struct decoder *d, const struct apus_member *m, uint8_t *object, int depth)
+{
+	void *value;
+	int rc;
+
+	if (m->optional)
+		return 0;
+	rc = member_room(d, m, object, &value);
+	if (rc)
+		return rc;
+	if (m->default_value) {
+		memcpy(value, m->default_value, m->type->size_bytes);
+		return 0;
+	}
+	return m->type->kind < APUS_KIND_ENUM ? 0 : set_type_default(d, m->type, value, depth + 1);
+}
+
+/* ---- structs and unions ---- */
+
 /* Alignment of the first byte of a value under the cursor's representation. */
 static size_t leading_align(const struct apus_wire_cdr *c, const struct apus_type *type)
 {
 	for (int depth = 0; depth <= APUS_WIRE_TYPE_DEPTH_MAX; depth++) {
-		if (type->kind == APUS_KIND_STRUCT) {
-			if (c->xcdr2 && type->extensibility == APUS_APPENDABLE)
+		if (type->kind == APUS_KIND_STRUCT || type->kind == APUS_KIND_UNION) {
+			if (type->extensibility == APUS_MUTABLE ||
+			    (c->xcdr2 && type->extensibility == APUS_APPENDABLE))
 				return 4;
-			type = type->members[0].type;
+			if (type->kind == APUS_KIND_STRUCT && type->members[0].optional)
+				return c->xcdr2 ? 1 : 4;
+			type = type->kind == APUS_KIND_UNION ? type->element
+							     : type->members[0].type;
 		} else if (type->kind == APUS_KIND_ARRAY) {
 			if (c->xcdr2 && apus_wire_needs_dheader(type->element))
 				return 4;
@@ -198,31 +305,134 @@ static size_t leading_align(const struct apus_wire_cdr *c, const struct apus_typ
 	return apus_wire_scalar_bytes(type) ? apus_wire_scalar_bytes(type) : 4;
 }
 
-/* True if a shorter appendable sample ends before a member of this type: nothing but padding is
- * left. Senders that do not declare their padding (Fast DDS 2.9.1 among them) make this the only
- * sign. */
-static bool members_ended(const struct apus_wire_cdr *c, const struct apus_type *next)
+/* True if a shorter appendable sample ends before this member: nothing but padding is left. Senders
+ * that do not declare their padding (Fast DDS 2.9.1 among them) make this the only sign. */
+static bool members_ended(const struct apus_wire_cdr *c, const struct apus_member *next)
 {
-	size_t align = leading_align(c, next);
+	size_t align = next->optional ? (c->xcdr2 ? 1 : 4) : leading_align(c, next->type);
 	size_t mask = (align < c->align_max ? align : c->align_max) - 1;
 
-	return ((c->pos + mask) & ~mask) >= c->end;
+	return c->origin + ((c->pos - c->origin + mask) & ~mask) >= c->end;
 }
 
-static int decode_members(struct decoder *d, const struct apus_type *type, uint8_t *value,
+/* The value behind a member header, which ends where the header says (XCDR1: or at padding). */
+static int decode_delimited(struct decoder *d, const struct apus_member *m,
+			    const struct apus_wire_member_header *header, uint8_t *object,
+			    int depth)
+{
+	size_t outer_end = d->c.end, outer_origin = d->c.origin;
+	int rc;
+
+	d->c.end = header->end;
+	if (!d->c.xcdr2)
+		d->c.origin = d->c.pos;
+	rc = decode_member(d, m, object, depth);
+	if (!rc && apus_wire_cdr_left(&d->c) >= (d->c.xcdr2 ? 1 : 4))
+		rc = APUS_EENCODING;
+	d->c.pos = header->end;
+	d->c.end = outer_end;
+	d->c.origin = outer_origin;
+	return rc;
+}
+
+static int decode_optional(struct decoder *d, const struct apus_member *m, uint8_t *object,
+			   int depth)
+{
+	struct apus_wire_member_header header;
+	uint8_t present;
+
+	if (!d->c.xcdr2) {
+		if (!apus_wire_cdr_member_header(&d->c, &header) || header.id != m->id)
+			return APUS_EENCODING;
+		return header.end == d->c.pos ? 0 : decode_delimited(d, m, &header, object, depth);
+	}
+	if (apus_wire_cdr_left(&d->c) < 1)
+		return APUS_EENCODING;
+	present = d->c.base[d->c.pos++];
+	if (present > 1)
+		return APUS_EENCODING;
+	return present ? decode_member(d, m, object, depth) : 0;
+}
+
+static int decode_members(struct decoder *d, const struct apus_type *type, uint8_t *object,
 			  bool may_end, int depth)
 {
-	for (uint32_t i = 0; i < type->member_count; i++) {
-		const struct apus_member *m = &type->members[i];
-		int rc;
+	int rc = 0;
 
-		if (may_end && members_ended(&d->c, m->type))
-			return 0;
-		rc = decode_value(d, m->type, value + m->offset_bytes, depth + 1);
-		if (rc)
+	for (uint32_t i = 0; i < type->member_count && !rc; i++) {
+		const struct apus_member *m = &type->members[i];
+
+		if (may_end && members_ended(&d->c, m)) {
+			for (; i < type->member_count && !rc; i++)
+				rc = set_default(d, &type->members[i], object, depth);
 			return rc;
+		}
+		rc = m->optional ? decode_optional(d, m, object, depth)
+				 : decode_member(d, m, object, depth);
 	}
-	return 0;
+	return rc;
+}
+
+/* Index of the member with this id; members usually come in order, so the search starts behind the
+ * last one. member_count if there is none. */
+static uint32_t find_by_id(const struct apus_type *type, uint32_t id, uint32_t from)
+{
+	for (uint32_t n = 0; n < type->member_count; n++) {
+		uint32_t i = from + n;
+
+		if (i >= type->member_count)
+			i -= type->member_count;
+		if (type->members[i].id == id)
+			return i;
+	}
+	return type->member_count;
+}
+
+/* One header and its member. `seen` has a bit for each member. */
+static int decode_listed(struct decoder *d, const struct apus_type *type, uint8_t *object,
+			 const struct apus_wire_member_header *header, uint32_t *next,
+			 uint64_t *seen, int depth)
+{
+	uint32_t i = find_by_id(type, header->id, *next);
+
+	if (i == type->member_count) {
+		d->c.pos = header->end;
+		return header->must_understand ? APUS_EENCODING : 0;
+	}
+	/* A second value would leak the first one's memory and mean nothing. */
+	if (seen[i / 64] >> (i % 64) & 1)
+		return APUS_EENCODING;
+	seen[i / 64] |= UINT64_C(1) << (i % 64);
+	*next = i + 1;
+	return decode_delimited(d, &type->members[i], header, object, depth);
+}
+
+/* Members with headers: to the end of the object under XCDR2, to the end of the list under XCDR1. */
+static int decode_mutable(struct decoder *d, const struct apus_type *type, uint8_t *object,
+			  int depth)
+{
+	uint64_t seen[4] = {0}; /* 256 members at most, see apus_type_check() */
+	struct apus_wire_member_header header;
+	const bool all = !d->key_only || (depth > 0 && !apus_wire_has_keys(type));
+	uint32_t next = 0;
+	int rc = 0;
+
+	while (!rc && !(d->c.xcdr2 && d->c.pos == d->c.end)) {
+		if (!apus_wire_cdr_member_header(&d->c, &header))
+			return APUS_EENCODING;
+		if (header.list_end)
+			break;
+		rc = decode_listed(d, type, object, &header, &next, seen, depth);
+	}
+	for (uint32_t i = 0; i < type->member_count && !rc; i++) {
+		if (seen[i / 64] >> (i % 64) & 1)
+			continue;
+		if (!d->key_only)
+			rc = set_default(d, &type->members[i], object, depth);
+		else if (all || type->members[i].key)
+			rc = APUS_EENCODING;
+	}
+	return rc;
 }
 
 /* The members of a key-only struct: see encode_key_struct(). None of them may be missing. */
@@ -234,21 +444,66 @@ static int decode_keys(struct decoder *d, const struct apus_type *type, uint8_t 
 	int rc = 0;
 
 	while (d->keys_by_id && !rc && (m = apus_wire_next_by_id(type, all, &last)) != NULL)
-		rc = decode_value(d, m->type, value + m->offset_bytes, depth + 1);
+		rc = decode_member(d, m, value, depth);
 	for (uint32_t i = 0; !d->keys_by_id && !rc && i < type->member_count; i++) {
 		m = &type->members[i];
 		if (all || m->key)
-			rc = decode_value(d, m->type, value + m->offset_bytes, depth + 1);
+			rc = decode_member(d, m, value, depth);
 	}
 	return rc;
+}
+
+static bool read_plain(struct decoder *d, const struct apus_type *type, void *value, int *rc)
+{
+	size_t align = type->align_bytes < d->c.align_max ? type->align_bytes : d->c.align_max;
+
+	if (!(d->c.xcdr2 ? type->plain_xcdr2 : type->plain_xcdr1) || d->c.swap ||
+	    ((d->c.pos - d->c.origin) & (align - 1)))
+		return false;
+	*rc = APUS_EENCODING;
+	if (type->size_bytes > apus_wire_cdr_left(&d->c))
+		return true;
+	memcpy(value, d->c.base + d->c.pos, type->size_bytes);
+	d->c.pos += type->size_bytes;
+	*rc = 0;
+	return true;
 }
 
 /* An appendable struct may be shorter (older sender) or longer (newer sender) than ours: under
  * XCDR2 its DHEADER says where it ends; under XCDR1 only the outermost one has a known end. */
 static int decode_struct(struct decoder *d, const struct apus_type *type, void *value, int depth)
 {
-	const bool appendable = type->extensibility == APUS_APPENDABLE;
-	const bool dheader = appendable && d->c.xcdr2 && !d->keys_by_id;
+	const bool dheader =
+		type->extensibility != APUS_FINAL && d->c.xcdr2 && !d->keys_by_id;
+	const bool may_end = type->extensibility == APUS_APPENDABLE && (dheader || depth == 0);
+	size_t outer_end = d->c.end, object_end;
+	int rc;
+
+	if (!d->key_only && read_plain(d, type, value, &rc))
+		return rc;
+	if (dheader) {
+		if (!apus_wire_cdr_dheader(&d->c, &object_end))
+			return APUS_EENCODING;
+		d->c.end = object_end;
+	}
+	if (d->key_only && (d->keys_by_id || type->extensibility != APUS_MUTABLE))
+		rc = decode_keys(d, type, value, depth);
+	else if (type->extensibility == APUS_MUTABLE)
+		rc = decode_mutable(d, type, value, depth);
+	else
+		rc = decode_members(d, type, value, may_end, depth);
+	if (!rc && dheader)
+		d->c.pos = d->c.end;
+	d->c.end = outer_end;
+	return rc;
+}
+
+/* A discriminator that selects nothing is a value without a member. An appendable union is as long
+ * as its DHEADER says. */
+static int decode_union(struct decoder *d, const struct apus_type *type, void *value, int depth)
+{
+	const bool dheader = type->extensibility != APUS_FINAL && d->c.xcdr2;
+	const struct apus_member *selected;
 	size_t outer_end = d->c.end, object_end;
 	int rc;
 
@@ -257,10 +512,10 @@ static int decode_struct(struct decoder *d, const struct apus_type *type, void *
 			return APUS_EENCODING;
 		d->c.end = object_end;
 	}
-	if (d->key_only)
-		rc = decode_keys(d, type, value, depth);
-	else
-		rc = decode_members(d, type, value, appendable && (dheader || depth == 0), depth);
+	rc = read_scalars(d, type->element, value, 1);
+	selected = apus_wire_select(type, apus_wire_load_integer(type->element, value));
+	if (!rc && selected)
+		rc = decode_member(d, selected, value, depth);
 	if (!rc && dheader)
 		d->c.pos = d->c.end;
 	d->c.end = outer_end;
@@ -276,6 +531,7 @@ static int decode_value(struct decoder *d, const struct apus_type *type, void *v
 	case APUS_KIND_ARRAY:
 	case APUS_KIND_SEQUENCE: return decode_collection(d, type, value, depth);
 	case APUS_KIND_STRUCT: return decode_struct(d, type, value, depth);
+	case APUS_KIND_UNION: return decode_union(d, type, value, depth);
 	default: return read_scalars(d, type, value, 1);
 	}
 }
@@ -315,8 +571,7 @@ int apus_type_decode(const struct apus_type *type, const void *payload, size_t p
 	if (!type || !payload || !sample || type->kind != APUS_KIND_STRUCT)
 		return APUS_EINVAL;
 	rc = apus_wire_cdr_open(&d.c, payload, payload_bytes);
-	/* Under XCDR2 the encapsulation must be the one the type's extensibility asks for. */
-	if (!rc && d.c.xcdr2 && d.c.delimited != (type->extensibility == APUS_APPENDABLE))
+	if (!rc && !apus_wire_cdr_fits(&d.c, type))
 		rc = APUS_EENCODING;
 	if (rc) {
 		memset(sample, 0, type->size_bytes);
@@ -327,7 +582,7 @@ int apus_type_decode(const struct apus_type *type, const void *payload, size_t p
 	 * and the exact end tell the two apart. */
 	d.keys_by_id = key_only;
 	rc = decode_once(&d, type, sample);
-	if (rc == APUS_EENCODING && key_only && d.c.xcdr2) {
+	if (rc == APUS_EENCODING && key_only && (d.c.xcdr2 || d.c.members)) {
 		d.keys_by_id = false;
 		rc = decode_once(&d, type, sample);
 	}

@@ -14,6 +14,7 @@ struct encoder {
 	uint8_t *base;
 	size_t pos;
 	size_t end;
+	size_t origin; /* what alignment refers to, see cdr.h */
 	uint8_t align_max;
 	bool xcdr2;
 	bool swap;
@@ -26,7 +27,7 @@ static int encode_value(struct encoder *e, const struct apus_type *type, const v
 static int write_align(struct encoder *e, size_t align)
 {
 	size_t mask = (align < e->align_max ? align : e->align_max) - 1;
-	size_t gap = -e->pos & mask;
+	size_t gap = -(e->pos - e->origin) & mask;
 
 	if (gap > e->end - e->pos)
 		return APUS_ELIMIT;
@@ -196,11 +197,20 @@ static int encode_collection(struct encoder *e, const struct apus_type *type, co
 	return rc;
 }
 
+/* The value of a member that must be there. */
+static int encode_present(struct encoder *e, const struct apus_member *m, const uint8_t *object,
+			  int depth)
+{
+	const void *value = apus_wire_member_value(m, object);
+
+	return value ? encode_value(e, m->type, value, depth + 1) : APUS_EENCODING;
+}
+
 /*
  * A struct of a key-only payload: its key members, or all if none is marked (XTypes 1.3
  * §7.2.2.4.4.3; a keyless outermost struct has none to write).
- * Interop: Cyclone 0.10.2 orders them by member id and writes no DHEADER, even for appendable
- * types.
+ * Interop: Cyclone 0.10.2 orders them by member id and writes neither DHEADER nor member headers,
+ * even for appendable and mutable types.
  */
 static int encode_key_struct(struct encoder *e, const struct apus_type *type, const uint8_t *value,
 			     int depth)
@@ -211,28 +221,224 @@ static int encode_key_struct(struct encoder *e, const struct apus_type *type, co
 	int rc = 0;
 
 	while (!rc && (m = apus_wire_next_by_id(type, all, &last)) != NULL)
-		rc = encode_value(e, m->type, value + m->offset_bytes, depth + 1);
+		rc = encode_present(e, m, value, depth);
 	return rc;
+}
+
+/* Writes a DHEADER to be completed by end_object(). `*start_out` is where the object begins. */
+static int begin_object(struct encoder *e, size_t *start_out)
+{
+	int rc = write_u32(e, 0);
+
+	*start_out = e->pos;
+	return rc;
+}
+
+static void end_object(struct encoder *e, size_t start)
+{
+	store_u32(e, start - 4, (uint32_t)(e->pos - start));
+}
+
+/* EMHEADER length code of a value that starts with its own length in bytes or elements (XTypes 1.3
+ * §7.4.3.4.2), or has a fixed size; 4 where a NEXTINT is needed. Interop: the codes Cyclone 0.10.2
+ * chooses. */
+static unsigned int length_code(const struct apus_type *type)
+{
+	static const uint8_t by_size[] = {[1] = 0, [2] = 1, [4] = 2, [8] = 3};
+	static const uint8_t by_element[] = {[1] = 5, [2] = 4, [4] = 6, [8] = 7};
+	size_t scalar = apus_wire_scalar_bytes(type);
+
+	if (scalar)
+		return by_size[scalar];
+	switch (type->kind) {
+	case APUS_KIND_STRING: return 5;
+	case APUS_KIND_SEQUENCE:
+	case APUS_KIND_ARRAY:
+		if (apus_wire_needs_dheader(type->element))
+			return 5;
+		return type->kind == APUS_KIND_ARRAY
+			       ? 4
+			       : by_element[apus_wire_scalar_bytes(type->element)];
+	default: return type->extensibility == APUS_FINAL ? 4 : 5;
+	}
+}
+
+static int write_xcdr2_member(struct encoder *e, const struct apus_member *m, const void *value,
+			      int depth)
+{
+	const uint32_t must_understand = m->must_understand || m->key;
+	const unsigned int code = length_code(m->type);
+	size_t start;
+	int rc;
+
+	rc = write_u32(e, must_understand << 31 | code << 28 | m->id);
+	if (rc)
+		return rc;
+	if (code != 4)
+		return encode_value(e, m->type, value, depth + 1);
+	rc = begin_object(e, &start);
+	if (rc)
+		return rc;
+	rc = encode_value(e, m->type, value, depth + 1);
+	if (!rc)
+		end_object(e, start);
+	return rc;
+}
+
+static void store_u16(const struct encoder *e, size_t pos, uint32_t value)
+{
+	uint16_t v = (uint16_t)value;
+
+	if (e->swap)
+		v = __builtin_bswap16(v);
+	memcpy(e->base + pos, &v, 2);
+}
+
+/* Turns the short header before the value at `start` into an extended one. Alignment within the
+ * value refers to its own start, so it can be moved. */
+static int extend_header(struct encoder *e, size_t start, uint32_t id, bool must_understand)
+{
+	size_t bytes = e->pos - start;
+
+	if (e->end - e->pos < 8)
+		return APUS_ELIMIT;
+	memmove(e->base + start + 8, e->base + start, bytes);
+	store_u16(e, start - 4,
+		  APUS_WIRE_PID_EXTENDED | (must_understand ? APUS_WIRE_PID_MUST_UNDERSTAND : 0));
+	store_u16(e, start - 2, 8);
+	store_u32(e, start, id);
+	store_u32(e, start + 4, (uint32_t)bytes);
+	e->pos += 8;
+	return 0;
+}
+
+/* A member with an XCDR1 parameter header; value NULL: absent, length 0. */
+static int write_xcdr1_member(struct encoder *e, const struct apus_member *m, const void *value,
+			      int depth)
+{
+	const bool must_understand = m->must_understand || m->key;
+	size_t outer = e->origin, start;
+	int rc = write_align(e, 4);
+
+	if (!rc)
+		rc = begin_object(e, &start);
+	if (rc)
+		return rc;
+	e->origin = start;
+	if (value)
+		rc = encode_value(e, m->type, value, depth + 1);
+	e->origin = outer;
+	if (rc)
+		return rc;
+	if (m->id > APUS_WIRE_PID_MEMBER_MAX || e->pos - start > UINT16_MAX)
+		return extend_header(e, start, m->id, must_understand);
+	store_u16(e, start - 4, m->id | (must_understand ? APUS_WIRE_PID_MUST_UNDERSTAND : 0));
+	store_u16(e, start - 2, (uint32_t)(e->pos - start));
+	return 0;
+}
+
+static int encode_optional(struct encoder *e, const struct apus_member *m, const uint8_t *object,
+			   int depth)
+{
+	const void *value = apus_wire_member_value(m, object);
+
+	if (!e->xcdr2)
+		return write_xcdr1_member(e, m, value, depth);
+	if (e->pos == e->end)
+		return APUS_ELIMIT;
+	e->base[e->pos++] = value != NULL;
+	return value ? encode_value(e, m->type, value, depth + 1) : 0;
+}
+
+/* Members with headers, in declaration order; XCDR1 closes the list. */
+static int encode_mutable(struct encoder *e, const struct apus_type *type, const uint8_t *object,
+			  int depth)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < type->member_count && !rc; i++) {
+		const struct apus_member *m = &type->members[i];
+		const void *value = apus_wire_member_value(m, object);
+
+		if (value)
+			rc = e->xcdr2 ? write_xcdr2_member(e, m, value, depth)
+				      : write_xcdr1_member(e, m, value, depth);
+		else if (!m->optional)
+			rc = APUS_EENCODING;
+	}
+	if (rc || e->xcdr2)
+		return rc;
+	rc = write_u32(e, 0);
+	if (!rc)
+		store_u16(e, e->pos - 4, APUS_WIRE_PID_LIST_END);
+	return rc;
+}
+
+/* Fixed layout: the memory is the body. False where the position does not allow it. */
+static bool write_plain(struct encoder *e, const struct apus_type *type, const void *value, int *rc)
+{
+	size_t align = type->align_bytes < e->align_max ? type->align_bytes : e->align_max;
+
+	if (!(e->xcdr2 ? type->plain_xcdr2 : type->plain_xcdr1) || e->swap ||
+	    ((e->pos - e->origin) & (align - 1)))
+		return false;
+	*rc = APUS_ELIMIT;
+	if (type->size_bytes > e->end - e->pos)
+		return true;
+	memcpy(e->base + e->pos, value, type->size_bytes);
+	e->pos += type->size_bytes;
+	*rc = 0;
+	return true;
 }
 
 static int encode_struct(struct encoder *e, const struct apus_type *type, const uint8_t *value,
 			 int depth)
 {
-	const bool dheader = e->xcdr2 && type->extensibility == APUS_APPENDABLE;
-	size_t start;
+	const bool dheader = e->xcdr2 && type->extensibility != APUS_FINAL;
+	size_t start = 0;
 	int rc = 0;
 
+	if (write_plain(e, type, value, &rc))
+		return rc;
 	if (dheader) {
-		rc = write_u32(e, 0);
+		rc = begin_object(e, &start);
 		if (rc)
 			return rc;
 	}
-	start = e->pos;
-	for (uint32_t i = 0; i < type->member_count && !rc; i++)
-		rc = encode_value(e, type->members[i].type, value + type->members[i].offset_bytes,
-				  depth + 1);
+	if (type->extensibility == APUS_MUTABLE) {
+		rc = encode_mutable(e, type, value, depth);
+	} else {
+		for (uint32_t i = 0; i < type->member_count && !rc; i++) {
+			const struct apus_member *m = &type->members[i];
+
+			rc = m->optional   ? encode_optional(e, m, value, depth)
+			     : m->external ? encode_present(e, m, value, depth)
+					   : encode_value(e, m->type, value + m->offset_bytes,
+							  depth + 1);
+		}
+	}
 	if (!rc && dheader)
-		store_u32(e, start - 4, (uint32_t)(e->pos - start));
+		end_object(e, start);
+	return rc;
+}
+
+static int encode_union(struct encoder *e, const struct apus_type *type, const uint8_t *value,
+			int depth)
+{
+	const bool dheader = e->xcdr2 && type->extensibility != APUS_FINAL;
+	const struct apus_member *selected;
+	size_t start = 0;
+	int rc = 0;
+
+	if (dheader)
+		rc = begin_object(e, &start);
+	if (!rc)
+		rc = write_scalars(e, type->element, value, 1);
+	selected = apus_wire_select(type, apus_wire_load_integer(type->element, value));
+	if (!rc && selected)
+		rc = encode_present(e, selected, value, depth);
+	if (!rc && dheader)
+		end_object(e, start);
 	return rc;
 }
 
@@ -248,6 +454,7 @@ static int encode_value(struct encoder *e, const struct apus_type *type, const v
 	case APUS_KIND_STRUCT:
 		return e->key_only ? encode_key_struct(e, type, value, depth)
 				   : encode_struct(e, type, value, depth);
+	case APUS_KIND_UNION: return encode_union(e, type, value, depth);
 	default: return write_scalars(e, type, value, 1);
 	}
 }
@@ -255,11 +462,8 @@ static int encode_value(struct encoder *e, const struct apus_type *type, const v
 static void write_encapsulation(uint8_t *out, const struct apus_type *type, int representation,
 				bool big_endian, unsigned int padding)
 {
-	unsigned int id = APUS_WIRE_CDR_LE;
+	unsigned int id = apus_wire_encap_of(type, representation == APUS_XCDR2);
 
-	if (representation == APUS_XCDR2)
-		id = type->extensibility == APUS_APPENDABLE ? APUS_WIRE_D_CDR2_LE
-							    : APUS_WIRE_CDR2_LE;
 	out[0] = 0;
 	out[1] = (uint8_t)(big_endian ? id - 1 : id);
 	out[2] = 0;
@@ -295,6 +499,22 @@ int apus_wire_cdr_encode(const struct apus_type *type, const void *sample, int r
 		return rc;
 	write_encapsulation(out, type, representation, big_endian, (unsigned int)(e.pos - body));
 	return (int)(APUS_WIRE_ENCAP_BYTES + e.pos);
+}
+
+int apus_wire_cdr_encode_key(const struct apus_type *type, const void *sample, uint8_t *out,
+			     size_t out_bytes)
+{
+	struct encoder e = {
+		.base = out,
+		.end = out_bytes > INT_MAX ? INT_MAX : out_bytes,
+		.xcdr2 = true,
+		.align_max = 4,
+		.swap = __BYTE_ORDER__ != __ORDER_BIG_ENDIAN__,
+		.key_only = true,
+	};
+	int rc = encode_value(&e, type, sample, 0);
+
+	return rc ? rc : (int)e.pos;
 }
 
 int apus_type_encode(const struct apus_type *type, const void *sample, int representation,

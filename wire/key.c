@@ -13,8 +13,10 @@
 
 enum step_op {
 	STEP_SKIP,  /* members first … first + count - 1 of a struct */
-	STEP_OPEN,  /* an appendable struct begins: DHEADER under XCDR2 */
+	STEP_OPEN,  /* an appendable or mutable struct begins: DHEADER under XCDR2 */
 	STEP_CLOSE, /* … and ends */
+	STEP_FIND,  /* go to the member of a mutable struct with the id `count` … */
+	STEP_FOUND, /* … and back to where the members begin */
 	STEP_LEAF,  /* a key */
 };
 
@@ -92,58 +94,83 @@ static void add_skip(struct compiler *k, const struct apus_type *type, uint32_t 
 static void compile_struct(struct compiler *k, const struct apus_type *type, uint32_t offset_bytes,
 			   bool all, int depth)
 {
-	const bool appendable = type->extensibility == APUS_APPENDABLE;
+	const bool listed = type->extensibility == APUS_MUTABLE;
+	struct apus_wire_keystep *step;
 	uint32_t skip_from = 0;
 
 	if (depth > APUS_WIRE_TYPE_DEPTH_MAX) {
 		k->rc = APUS_EINVAL;
 		return;
 	}
-	if (appendable)
+	if (type->extensibility != APUS_FINAL)
 		add_step(k, STEP_OPEN, type);
 	for (uint32_t i = 0; i < type->member_count && !k->rc; i++) {
 		const struct apus_member *m = &type->members[i];
 
 		if (!m->key && !all)
 			continue;
-		add_skip(k, type, skip_from, i);
+		if (listed && (step = add_step(k, STEP_FIND, type)) != NULL)
+			step->count = m->id;
+		if (!listed)
+			add_skip(k, type, skip_from, i);
 		skip_from = i + 1;
+		k->plan->indirect |= m->external;
 		if (m->type->kind == APUS_KIND_STRUCT)
 			compile_struct(k, m->type, offset_bytes + m->offset_bytes,
 				       !apus_wire_has_keys(m->type), depth + 1);
 		else
 			add_leaf(k, m->type, offset_bytes + m->offset_bytes);
+		if (listed)
+			add_step(k, STEP_FOUND, type);
 	}
-	add_skip(k, type, skip_from, type->member_count);
-	if (appendable)
+	if (!listed)
+		add_skip(k, type, skip_from, type->member_count);
+	if (type->extensibility != APUS_FINAL)
 		add_step(k, STEP_CLOSE, type);
 }
 
-static uint16_t find_leaf(const struct apus_wire_keyplan *plan, uint32_t offset_bytes)
+/* Leaves below one key member. */
+static uint16_t count_leaves(const struct apus_type *type, int depth)
+{
+	const bool all = !apus_wire_has_keys(type);
+	uint16_t count = 0;
+
+	if (type->kind != APUS_KIND_STRUCT || depth > APUS_WIRE_TYPE_DEPTH_MAX)
+		return 1;
+	for (uint32_t i = 0; i < type->member_count; i++)
+		if (all || type->members[i].key)
+			count += count_leaves(type->members[i].type, depth + 1);
+	return count;
+}
+
+static uint16_t find_leaf(const struct apus_wire_keyplan *plan, uint16_t leaf)
 {
 	uint16_t i;
 
 	for (i = 0; i < plan->step_count; i++)
-		if (plan->steps[i].op == STEP_LEAF && plan->steps[i].offset_bytes == offset_bytes)
+		if (plan->steps[i].op == STEP_LEAF && plan->steps[i].first == leaf)
 			break;
 	return i;
 }
 
-/* Fills plan->canonical: leaves in ascending member id at each level. Leaves are recognised by
- * their offset in the sample, which no two share. */
+/* Fills plan->canonical: leaves in ascending member id at each level. first: number of the struct's
+ * first leaf in declaration order. */
 static void rank_struct(struct apus_wire_keyplan *plan, const struct apus_type *type,
-			uint32_t offset_bytes, bool all, uint16_t *rank)
+			uint16_t first, bool all, uint16_t *rank)
 {
 	const struct apus_member *m;
 	int64_t last = -1;
 
 	while ((m = apus_wire_next_by_id(type, all, &last)) != NULL) {
+		uint16_t leaf = first;
+
+		for (const struct apus_member *before = type->members; before < m; before++)
+			if (all || before->key)
+				leaf += count_leaves(before->type, 0);
 		if (m->type->kind == APUS_KIND_STRUCT)
-			rank_struct(plan, m->type, offset_bytes + m->offset_bytes,
-				    !apus_wire_has_keys(m->type), rank);
+			rank_struct(plan, m->type, leaf, !apus_wire_has_keys(m->type), rank);
 		else if (*rank < plan->leaf_count)
-			plan->canonical[(*rank)++] =
-				find_leaf(plan, offset_bytes + m->offset_bytes);
+			plan->canonical[(*rank)++] = find_leaf(plan, leaf);
 	}
 }
 
@@ -246,7 +273,7 @@ static bool skip_members(struct apus_wire_cdr *c, const struct apus_wire_keystep
 	for (uint32_t i = 0; i < step->count; i++) {
 		if (delimited && c->pos == c->end)
 			return true;
-		if (!apus_wire_cdr_skip(c, step->type->members[step->first + i].type, 1))
+		if (!apus_wire_cdr_skip_member(c, &step->type->members[step->first + i], 1))
 			return false;
 	}
 	return true;
@@ -265,41 +292,75 @@ static bool leaves_by_id(const struct apus_wire_keyplan *plan, struct apus_wire_
 	return true;
 }
 
-/* Walks a body in declaration order. key_only: as XTypes has it, where the members that are no keys
- * are missing and everything else is in place. */
+/* Where a walk came from: what CLOSE and FOUND go back to. */
+struct outer {
+	size_t pos, end, origin;
+};
+
+/* A struct that is not final begins, or ends. XCDR1 delimits none but has a list's end. */
+static bool step_open(struct apus_wire_cdr *c, struct outer *outer)
+{
+	outer->end = c->end;
+	return !c->xcdr2 || apus_wire_cdr_dheader(c, &c->end);
+}
+
+static bool step_close(struct apus_wire_cdr *c, const struct apus_wire_keystep *step,
+		       const struct outer *outer)
+{
+	struct apus_wire_member_header header = {.list_end = false};
+
+	if (c->xcdr2) {
+		c->pos = c->end;
+		c->end = outer->end;
+		return true;
+	}
+	if (step->type->extensibility != APUS_MUTABLE)
+		return true;
+	return !apus_wire_cdr_find_member(c, APUS_WIRE_MEMBER_ID_END, &header) && header.list_end;
+}
+
+static bool step_find(struct apus_wire_cdr *c, uint32_t id, struct outer *outer)
+{
+	struct apus_wire_member_header header;
+
+	*outer = (struct outer){c->pos, c->end, c->origin};
+	if (!apus_wire_cdr_find_member(c, id, &header))
+		return false;
+	c->end = header.end;
+	if (!c->xcdr2)
+		c->origin = c->pos;
+	return true;
+}
+
+/* Walks a body in declaration order, or by id where a struct is mutable. key_only: as XTypes has it,
+ * where the members that are no keys are missing and everything else is in place. */
 static bool leaves_by_declaration(const struct apus_wire_keyplan *plan, struct apus_wire_cdr *c,
 				  bool key_only, struct leaf_ref *refs)
 {
-	size_t ends[APUS_WIRE_TYPE_DEPTH_MAX + 2];
+	struct outer outer[2 * (APUS_WIRE_TYPE_DEPTH_MAX + 2)];
+	bool good = true;
 	int open = 0;
 
-	for (uint16_t i = 0; i < plan->step_count; i++) {
+	for (uint16_t i = 0; i < plan->step_count && good; i++) {
 		const struct apus_wire_keystep *step = &plan->steps[i];
 
 		switch (step->op) {
-		case STEP_OPEN:
-			if (!c->xcdr2)
-				break;
-			ends[open++] = c->end;
-			if (!apus_wire_cdr_dheader(c, &c->end))
-				return false;
-			break;
-		case STEP_CLOSE:
-			if (!c->xcdr2)
-				break;
-			c->pos = c->end;
-			c->end = ends[--open];
+		case STEP_OPEN: good = step_open(c, &outer[open++]); break;
+		case STEP_CLOSE: good = step_close(c, step, &outer[--open]); break;
+		case STEP_FIND: good = step_find(c, step->count, &outer[open++]); break;
+		case STEP_FOUND:
+			open--;
+			c->pos = outer[open].pos;
+			c->end = outer[open].end;
+			c->origin = outer[open].origin;
 			break;
 		case STEP_SKIP:
-			if (!key_only && !skip_members(c, step, open > 0))
-				return false;
+			good = key_only || skip_members(c, step, open > 0 && c->xcdr2);
 			break;
-		default:
-			if (!leaf_from_cdr(c, step, &refs[step->first]))
-				return false;
+		default: good = leaf_from_cdr(c, step, &refs[step->first]);
 		}
 	}
-	return true;
+	return good;
 }
 
 /*
@@ -314,7 +375,7 @@ static bool leaves_from_key_payload(const struct apus_wire_keyplan *plan, struct
 
 	if (leaves_by_id(plan, c, refs) && apus_wire_cdr_left(c) < 4)
 		return true;
-	return again.xcdr2 && leaves_by_declaration(plan, &again, true, refs) &&
+	return (again.xcdr2 || again.members) && leaves_by_declaration(plan, &again, true, refs) &&
 	       apus_wire_cdr_left(&again) < 4;
 }
 
@@ -490,8 +551,7 @@ int apus_wire_key_extract(const struct apus_wire_keyplan *plan, const uint8_t *p
 
 	if (plan->leaf_count == 0)
 		return 0;
-	if (apus_wire_cdr_open(&c, payload, payload_bytes) ||
-	    (c.xcdr2 && c.delimited != (plan->type->extensibility == APUS_APPENDABLE)))
+	if (apus_wire_cdr_open(&c, payload, payload_bytes) || !apus_wire_cdr_fits(&c, plan->type))
 		return APUS_EENCODING;
 	if (plan->string_only && !c.delimited)
 		return extract_string(plan, &c, key_only, key_out, key_bytes_max);
@@ -507,6 +567,11 @@ int apus_wire_key_from_sample(const struct apus_wire_keyplan *plan, const void *
 {
 	struct leaf_ref refs[APUS_WIRE_KEY_LEAVES_MAX];
 
+	if (plan->indirect) {
+		if (key_bytes_max > plan->max_bytes)
+			key_bytes_max = plan->max_bytes;
+		return apus_wire_cdr_encode_key(plan->type, sample, key_out, key_bytes_max);
+	}
 	if (!leaves_from_sample(plan, sample, refs))
 		return APUS_EENCODING;
 	return emit_canonical(plan, refs, __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__, key_out,
@@ -551,9 +616,7 @@ static void put_encapsulation(uint8_t *out, const struct apus_type *type, int re
 			      size_t padding)
 {
 	out[0] = 0;
-	out[1] = representation == APUS_XCDR1             ? APUS_WIRE_CDR_LE
-		 : type->extensibility == APUS_APPENDABLE ? APUS_WIRE_D_CDR2_LE
-							  : APUS_WIRE_CDR2_LE;
+	out[1] = (uint8_t)apus_wire_encap_of(type, representation == APUS_XCDR2);
 	out[2] = 0;
 	out[3] = (uint8_t)padding;
 }

@@ -20,7 +20,8 @@
 
 /** Key leaves (primitives, enums, bitmasks, strings, arrays of these) one type may have. */
 #define APUS_WIRE_KEY_LEAVES_MAX 32
-/** Steps of a plan: a skip before each leaf, an entry and an exit for each nested struct. */
+/** Steps of a plan: a skip before each leaf or a search around it, an entry and an exit for each
+ *  nested struct. */
 #define APUS_WIRE_KEY_STEPS_MAX 128
 /** Default longest canonical key in bytes, where a string without bound leaves it open. */
 #define APUS_WIRE_KEY_LIMIT_DEFAULT 512
@@ -28,7 +29,7 @@
 /** One step of the walk over a payload in declaration order. Private to key.c. */
 struct apus_wire_keystep {
 	const struct apus_type *type; /* SKIP, OPEN: the struct; LEAF: the element's type */
-	uint32_t count; /* LEAF: elements (1 unless an array); SKIP: members to skip */
+	uint32_t count; /* LEAF: elements (1 unless an array); SKIP: members; FIND: member id */
 	uint16_t first; /* SKIP: first member; LEAF: index in declaration order */
 	uint8_t op;
 	uint8_t wire_bytes;    /* LEAF: element size, 0 for strings */
@@ -44,6 +45,7 @@ struct apus_wire_keyplan {
 	uint16_t leaf_count;
 	bool use_md5;     /* the longest possible key exceeds 16 bytes */
 	bool string_only; /* final or appendable, the only key is a string as first member */
+	bool indirect;    /* some key is held by pointer */
 	struct apus_wire_keystep steps[APUS_WIRE_KEY_STEPS_MAX];
 	uint16_t
 		canonical[APUS_WIRE_KEY_LEAVES_MAX]; /* canonical[i]: step index of the i-th leaf */
@@ -67,8 +69,8 @@ static inline size_t apus_wire_key_max(const struct apus_wire_keyplan *plan)
 }
 
 /**
- * Extracts the canonical key from a payload with its 4-byte encapsulation header (CDR, CDR2 or
- * DELIMITED_CDR2, either byte order).
+ * Extracts the canonical key from a payload with its 4-byte encapsulation header (any of XTypes'
+ * encapsulations that fits the type, either byte order).
  *
  * key_only: the payload holds nothing but the key members (DATA with flag K).
  * Returns the key's length in bytes (0 for a keyless type), APUS_EENCODING if the bytes cannot be a

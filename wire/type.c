@@ -48,6 +48,10 @@ static int check_labels(const struct apus_type *type)
 		if (type->kind == APUS_KIND_BITMASK &&
 		    (label->value < 0 || label->value >= type->bit_bound))
 			return APUS_EINVAL;
+		/* An enum is a signed integer of bit_bound bits (XTypes 1.3 §7.3.1.2.1.5). */
+		if (type->kind == APUS_KIND_ENUM && type->bit_bound &&
+		    (int64_t)label->value >> (type->bit_bound - 1) != (label->value < 0 ? -1 : 0))
+			return APUS_EINVAL;
 		for (uint32_t j = 0; j < i; j++)
 			if (type->labels[j].value == label->value ||
 			    strcmp(type->labels[j].name, label->name) == 0)
@@ -62,7 +66,8 @@ static int check_scalar(const struct apus_type *type)
 
 	if (type->kind == APUS_KIND_BITMASK && (type->bit_bound < 1 || type->bit_bound > 64))
 		return APUS_EINVAL;
-	if (type->kind == APUS_KIND_ENUM && type->label_count == 0)
+	if (type->kind == APUS_KIND_ENUM &&
+	    (type->bit_bound > 32 || type->default_label >= type->label_count))
 		return APUS_EINVAL;
 	bytes = apus_wire_scalar_bytes(type);
 	if (type->size_bytes != bytes || type->align_bytes > bytes)
@@ -103,45 +108,128 @@ static bool is_key_type(const struct apus_type *type)
 
 	switch (type->kind) {
 	case APUS_KIND_ARRAY: return apus_wire_scalar_bytes(type->element) != 0;
-	case APUS_KIND_SEQUENCE: return false;
+	case APUS_KIND_SEQUENCE:
+	case APUS_KIND_UNION: return false;
 	case APUS_KIND_STRUCT:
 		all = !apus_wire_has_keys(type);
 		for (uint32_t i = 0; i < type->member_count; i++)
-			if ((all || type->members[i].key) && !is_key_type(type->members[i].type))
+			if ((all || type->members[i].key) &&
+			    (type->members[i].optional || !is_key_type(type->members[i].type)))
 				return false;
 		return true;
 	default: return true;
 	}
 }
 
-static bool members_clash(const struct apus_member *a, const struct apus_member *b)
+/* A member as it lies in its object: a pointer, or the value itself. */
+static uint32_t slot_bytes(const struct apus_member *m)
 {
-	return a->id == b->id || strcmp(a->name, b->name) == 0 ||
-	       (a->offset_bytes < (uint64_t)b->offset_bytes + b->type->size_bytes &&
-		b->offset_bytes < (uint64_t)a->offset_bytes + a->type->size_bytes);
+	return m->optional || m->external ? sizeof(void *) : m->type->size_bytes;
+}
+
+static uint32_t slot_align(const struct apus_member *m)
+{
+	return m->optional || m->external ? _Alignof(void *) : m->type->align_bytes;
+}
+
+static bool slots_overlap(const struct apus_member *a, const struct apus_member *b)
+{
+	return a->offset_bytes < (uint64_t)b->offset_bytes + slot_bytes(b) &&
+	       b->offset_bytes < (uint64_t)a->offset_bytes + slot_bytes(a);
+}
+
+static int check_member(const struct apus_type *type, const struct apus_member *m, int depth)
+{
+	if (!is_name(m->name) || !m->type || check_type(m->type, depth + 1) ||
+	    m->id >= APUS_WIRE_MEMBER_ID_END || (m->optional && m->default_value))
+		return APUS_EINVAL;
+	if (m->offset_bytes % slot_align(m) || type->align_bytes < slot_align(m) ||
+	    (uint64_t)m->offset_bytes + slot_bytes(m) > type->size_bytes)
+		return APUS_EINVAL;
+	for (const struct apus_member *other = type->members; other < m; other++)
+		if (m->id == other->id || strcmp(m->name, other->name) == 0)
+			return APUS_EINVAL;
+	return 0;
+}
+
+static bool has_layout(const struct apus_type *type)
+{
+	return type->members && type->member_count >= 1 && type->member_count <= MEMBERS_MAX &&
+	       type->size_bytes % type->align_bytes == 0;
 }
 
 static int check_struct(const struct apus_type *type, int depth)
 {
-	if (type->extensibility > APUS_APPENDABLE || !type->members || type->member_count < 1 ||
-	    type->member_count > MEMBERS_MAX || type->size_bytes % type->align_bytes)
+	if (type->extensibility > APUS_MUTABLE || !has_layout(type))
 		return APUS_EINVAL;
 	for (uint32_t i = 0; i < type->member_count; i++) {
 		const struct apus_member *m = &type->members[i];
 
-		if (!is_name(m->name) || !m->type || check_type(m->type, depth + 1))
+		if (check_member(type, m, depth) || m->is_default || m->case_count)
 			return APUS_EINVAL;
-		if (m->offset_bytes % m->type->align_bytes ||
-		    type->align_bytes < m->type->align_bytes ||
-		    (uint64_t)m->offset_bytes + m->type->size_bytes > type->size_bytes)
-			return APUS_EINVAL;
-		if (m->key && !is_key_type(m->type))
+		if (m->key && (m->optional || !is_key_type(m->type)))
 			return APUS_EINVAL;
 		for (uint32_t j = 0; j < i; j++)
-			if (members_clash(m, &type->members[j]))
+			if (slots_overlap(m, &type->members[j]))
 				return APUS_EINVAL;
 	}
+	if ((type->plain_xcdr1 && !apus_wire_is_plain(type, APUS_XCDR1)) ||
+	    (type->plain_xcdr2 && !apus_wire_is_plain(type, APUS_XCDR2)))
+		return APUS_EINVAL;
 	return 0;
+}
+
+static bool is_discriminator(const struct apus_type *type)
+{
+	switch (type->kind) {
+	case APUS_KIND_FLOAT32:
+	case APUS_KIND_FLOAT64:
+	case APUS_KIND_BITMASK: return false;
+	default: return apus_wire_scalar_bytes(type) != 0;
+	}
+}
+
+/* A discriminator value must survive being stored, and select one case only. */
+static bool case_is_good(const struct apus_type *type, uint32_t member, uint32_t index)
+{
+	const struct apus_type *element = type->element;
+	int64_t value = type->members[member].cases[index], stored = value;
+
+	if (element->kind == APUS_KIND_BOOL && value != 0 && value != 1)
+		return false;
+	if (apus_wire_load_integer(element, &stored) != value)
+		return false;
+	for (uint32_t i = 0; i <= member; i++) {
+		uint32_t count = i == member ? index : type->members[i].case_count;
+
+		for (uint32_t j = 0; j < count; j++)
+			if (type->members[i].cases[j] == value)
+				return false;
+	}
+	return true;
+}
+
+static int check_union(const struct apus_type *type, int depth)
+{
+	uint32_t defaults = 0;
+
+	if (type->extensibility > APUS_APPENDABLE || !has_layout(type) || !type->element ||
+	    check_type(type->element, depth + 1) || !is_discriminator(type->element) ||
+	    type->align_bytes < type->element->align_bytes)
+		return APUS_EINVAL;
+	for (uint32_t i = 0; i < type->member_count; i++) {
+		const struct apus_member *m = &type->members[i];
+
+		if (check_member(type, m, depth) || m->optional || m->key ||
+		    m->offset_bytes < type->element->size_bytes || m->case_count > LABELS_MAX ||
+		    (m->case_count && !m->cases) || (!m->case_count && !m->is_default))
+			return APUS_EINVAL;
+		for (uint32_t j = 0; j < m->case_count; j++)
+			if (!case_is_good(type, i, j))
+				return APUS_EINVAL;
+		defaults += m->is_default;
+	}
+	return defaults <= 1 ? 0 : APUS_EINVAL;
 }
 
 /* Nesting beyond the limit, and so every cycle, ends here. */
@@ -155,6 +243,7 @@ static int check_type(const struct apus_type *type, int depth)
 	case APUS_KIND_ARRAY:
 	case APUS_KIND_SEQUENCE: return check_collection(type, depth);
 	case APUS_KIND_STRUCT: return check_struct(type, depth);
+	case APUS_KIND_UNION: return check_union(type, depth);
 	default: return apus_wire_scalar_bytes(type) ? check_scalar(type) : APUS_EINVAL;
 	}
 }
@@ -219,22 +308,66 @@ static uint64_t advance_many(const struct advance *element, uint64_t pos, uint64
 	return pos;
 }
 
+/* The furthest a member can move `pos`, its header included. */
+static uint64_t member_end(const struct apus_type *type, const struct apus_member *m,
+			   const struct advance *value, bool xcdr2, uint64_t pos)
+{
+	const bool listed = type->extensibility == APUS_MUTABLE;
+
+	if (pos >= UNBOUNDED)
+		return pos;
+	if (xcdr2 && listed)
+		pos = align_up(pos, 4, true) + 8; /* EMHEADER, NEXTINT */
+	else if (xcdr2 && m->optional)
+		pos += 1;
+	else if (listed || m->optional) /* alignment starts anew behind an XCDR1 header */
+		return align_up(pos, 4, false) +
+		       (m->id > APUS_WIRE_PID_MEMBER_MAX || value->from[0] > UINT16_MAX ? 12 : 4) +
+		       value->from[0];
+	return pos + value->from[pos % 8];
+}
+
+static uint64_t object_start(const struct apus_type *type, bool xcdr2, uint64_t pos)
+{
+	return xcdr2 && type->extensibility != APUS_FINAL ? align_up(pos, 4, true) + 4 : pos;
+}
+
 static void struct_advance(const struct apus_type *type, bool xcdr2, int depth, struct advance *out)
 {
 	struct advance member;
 	uint64_t pos[8];
 
 	for (unsigned int r = 0; r < 8; r++)
-		pos[r] = xcdr2 && type->extensibility == APUS_APPENDABLE ? align_up(r, 4, true) + 4
-									 : r;
+		pos[r] = object_start(type, xcdr2, r);
 	for (uint32_t i = 0; i < type->member_count; i++) {
 		max_advance(type->members[i].type, xcdr2, depth + 1, &member);
 		out->unbounded |= member.unbounded;
 		for (unsigned int r = 0; r < 8; r++)
-			pos[r] += pos[r] < UNBOUNDED ? member.from[pos[r] % 8] : 0;
+			pos[r] = member_end(type, &type->members[i], &member, xcdr2, pos[r]);
 	}
-	for (unsigned int r = 0; r < 8; r++)
+	for (unsigned int r = 0; r < 8; r++) {
+		if (!xcdr2 && type->extensibility == APUS_MUTABLE)
+			pos[r] = align_up(pos[r], 4, false) + 4; /* the list's end */
 		out->from[r] = pos[r] - r;
+	}
+}
+
+static void union_advance(const struct apus_type *type, bool xcdr2, int depth, struct advance *out)
+{
+	size_t scalar = apus_wire_scalar_bytes(type->element);
+	struct advance member;
+	uint64_t start, end;
+
+	for (uint32_t i = 0; i < type->member_count; i++) {
+		max_advance(type->members[i].type, xcdr2, depth + 1, &member);
+		out->unbounded |= member.unbounded;
+		for (unsigned int r = 0; r < 8; r++) {
+			start = align_up(object_start(type, xcdr2, r), scalar, xcdr2) + scalar;
+			end = start + member.from[start % 8];
+			if (end - r > out->from[r])
+				out->from[r] = end - r;
+		}
+	}
 }
 
 static void collection_advance(const struct apus_type *type, bool xcdr2, int depth,
@@ -264,6 +397,8 @@ static void max_advance(const struct apus_type *type, bool xcdr2, int depth, str
 		out->unbounded = true;
 	} else if (type->kind == APUS_KIND_STRUCT) {
 		struct_advance(type, xcdr2, depth, out);
+	} else if (type->kind == APUS_KIND_UNION) {
+		union_advance(type, xcdr2, depth, out);
 	} else if (type->kind == APUS_KIND_ARRAY || type->kind == APUS_KIND_SEQUENCE) {
 		collection_advance(type, xcdr2, depth, out);
 	} else {

@@ -8,12 +8,18 @@
  *
  * In-memory shapes:
  *   primitives   the C type of the same width (`bool`, `char`, `uint8_t` for OCTET)
- *   ENUM         int32_t;  BITMASK: unsigned of 8/16/32/64 bits by bit_bound
+ *   ENUM         int8_t, int16_t or int32_t by bit_bound (0 is 32)
+ *   BITMASK      unsigned of 8/16/32/64 bits by bit_bound
  *   STRING       bound > 0: char[bound + 1] inline, NUL-terminated;
  *                bound 0: char * (NULL reads as "")
  *   ARRAY        the elements inline, row-major; `bound` is the total number of elements
  *   SEQUENCE     struct apus_sequence; `bound` is the maximum length, 0 = none but the sample's own
- *   STRUCT       the members at their `offset_bytes`
+ *   STRUCT       the members at their `offset_bytes`; those of a base struct come first
+ *   UNION        the discriminator at offset 0, the cases overlapping behind it
+ *
+ * An `optional` or `external` member is a pointer to such an image, NULL where an optional member is
+ * absent; except that one of unbounded STRING is the `char *` itself, NULL where absent. In a
+ * decoded sample it points into the caller's arena.
  */
 #ifndef APUS_TYPE_H
 #define APUS_TYPE_H
@@ -45,12 +51,14 @@ enum apus_kind {
 	APUS_KIND_ARRAY,
 	APUS_KIND_SEQUENCE,
 	APUS_KIND_STRUCT,
+	APUS_KIND_UNION,
 };
 
-/** Extensibility of a struct (XTypes 1.3 §7.2.3). It decides the encapsulation used under XCDR2. */
+/** Extensibility of a struct or union (XTypes 1.3 §7.2.3). It decides the encapsulation used. */
 enum apus_extensibility {
 	APUS_FINAL = 0,
 	APUS_APPENDABLE = 1,
+	APUS_MUTABLE = 2, /**< STRUCT only */
 };
 
 /** In-memory image of a SEQUENCE. In a decoded sample `data` points into the caller's arena. */
@@ -62,13 +70,21 @@ struct apus_sequence {
 
 struct apus_type;
 
-/** One member of a STRUCT. */
+/** One member of a STRUCT, or one case of a UNION. What is not set is false, 0, NULL. */
 struct apus_member {
 	const char *name;             /**< IDL name, case-sensitive */
 	const struct apus_type *type; /**< never NULL */
 	uint32_t offset_bytes;        /**< in the C struct */
-	uint32_t id;                  /**< XTypes member id */
-	bool key;                     /**< part of the instance identity */
+	uint32_t id;                  /**< XTypes member id, below 2^28 */
+	bool key;                     /**< part of the instance identity; STRUCT only */
+	bool optional;                /**< may be absent; STRUCT only, and never a key */
+	bool external;                /**< held by pointer; the wire image is the same */
+	bool must_understand;         /**< receivers that do not know the member refuse the sample */
+	bool is_default;              /**< UNION: also selected by values no case lists */
+	uint32_t case_count;          /**< UNION: number of `cases` */
+	const int64_t *cases;         /**< UNION: discriminator values that select this member */
+	const void *default_value;    /**< image of `type` taken when the member is absent; NULL: zero,
+				       *   or what `default_label` says; not for optional members */
 };
 
 /** One label of an ENUM, or one flag of a BITMASK (value = bit position). */
@@ -81,16 +97,23 @@ struct apus_label {
 struct apus_type {
 	const char *name;      /**< registered name ("ShapeType", "pkg::Type"); topic types only */
 	uint8_t kind;          /**< enum apus_kind */
-	uint8_t extensibility; /**< STRUCT: enum apus_extensibility */
-	uint8_t bit_bound;     /**< BITMASK: 1…64 */
+	uint8_t extensibility; /**< STRUCT, UNION: enum apus_extensibility */
+	uint8_t bit_bound;     /**< BITMASK: 1…64; ENUM: 0…32, 0 means 32 */
 	uint32_t size_bytes;   /**< sizeof the in-memory image */
 	uint32_t align_bytes;  /**< its alignment */
 	uint32_t bound;        /**< STRING, ARRAY, SEQUENCE: see the head of this file */
-	const struct apus_type *element;   /**< ARRAY, SEQUENCE */
-	const struct apus_member *members; /**< STRUCT, in declaration order */
+	const struct apus_type *element;   /**< ARRAY, SEQUENCE; UNION: the discriminator */
+	const struct apus_member *members; /**< STRUCT, UNION: in declaration order */
 	uint32_t member_count;
 	const struct apus_label *labels; /**< ENUM, BITMASK */
 	uint32_t label_count;
+	uint32_t default_label;  /**< ENUM: index in `labels` of the value an absent member takes */
+	bool plain_xcdr1;        /**< the memory image is the XCDR1 body; see apus_type_check() */
+	bool plain_xcdr2;        /**< the memory image is the XCDR2 body */
+	const uint8_t *type_information;    /**< topic types: XTypes TypeInformation, CDR2_LE body */
+	const uint8_t *type_mapping;        /**< topic types: the TypeObjects it names, CDR2_LE body */
+	uint32_t type_information_bytes; /**< 0: none */
+	uint32_t type_mapping_bytes;     /**< 0: none */
 };
 
 /** Descriptors of the primitives, for use in member tables. */
@@ -110,7 +133,10 @@ enum apus_representation {
  * from each other, bounds, acyclic nesting of at most 16 levels, 1 to 256 members a struct, unique
  * member names and ids, keys only where allowed: primitives, enums, bitmasks, strings, arrays of
  * them other than of strings, and structs of those (all members of a key struct count if none is
- * marked). The type itself must be a struct with a name.
+ * marked). A union's discriminator is a BOOL, CHAR, OCTET, integer or ENUM at offset 0, its cases
+ * list each value once, in range, and at most one is the default. The type itself must be a struct
+ * with a name. `plain_*` may only be set where memory and wire really agree: no padding, no bools,
+ * bitmasks, strings, pointers, members in declaration order.
  * Returns 0 or APUS_EINVAL. Any thread; does not block or allocate.
  */
 APUS_API int apus_type_check(const struct apus_type *type);
@@ -141,9 +167,10 @@ APUS_API int apus_type_encode(const struct apus_type *type, const void *sample, 
 
 /**
  * Deserialises `payload` (with encapsulation header; either byte order; XCDR1 or XCDR2) into
- * `*sample`, which must be `type->size_bytes` large. Unbounded strings and sequences are placed in
- * `arena` (NULL allowed for types that need none). Members a shorter appendable sample lacks become
- * zero; members a longer one adds are skipped. Strings with embedded NULs, bools other than 0 and 1
+ * `*sample`, which must be `type->size_bytes` large. Unbounded strings, sequences and
+ * optional and external members are placed in `arena` (NULL allowed for types that need none).
+ * Members a shorter appendable or a mutable sample lacks take their default; members a longer one
+ * adds are skipped, unless marked as must-understand. Strings with embedded NULs, bools other than 0 and 1
  * and bits beyond a bitmask's bound are refused; enum values are not checked against the labels.
  *
  * key_only: the payload holds only key members; the others become zero.

@@ -60,9 +60,9 @@ static void struct_mistakes_are_refused(void **state)
 	REFUSED(m.type.name = NULL);
 	REFUSED(m.type.name = "");
 	REFUSED(m.type.kind = 0);
-	REFUSED(m.type.kind = APUS_KIND_STRUCT + 1);
+	REFUSED(m.type.kind = APUS_KIND_UNION + 1);
 	REFUSED(m.type.kind = APUS_KIND_INT32);
-	REFUSED(m.type.extensibility = 2);
+	REFUSED(m.type.extensibility = 3);
 	REFUSED(m.type.size_bytes = 7);
 	REFUSED(m.type.size_bytes = 4);
 	REFUSED(m.type.align_bytes = 2);
