@@ -8,6 +8,7 @@
  */
 #include "json.h"
 #include "base64.h"
+#include "json_value.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -92,7 +93,7 @@ static const char *kind_name(const struct apus_type *type)
 		[APUS_KIND_FLOAT64] = "float64", [APUS_KIND_ENUM] = "enum",
 		[APUS_KIND_BITMASK] = "bitmask", [APUS_KIND_STRING] = "string",
 		[APUS_KIND_ARRAY] = "array",     [APUS_KIND_SEQUENCE] = "sequence",
-		[APUS_KIND_STRUCT] = "struct",
+		[APUS_KIND_STRUCT] = "struct",   [APUS_KIND_UNION] = "union",
 	};
 
 	return type->kind < sizeof(names) / sizeof(names[0]) && names[type->kind]
@@ -274,25 +275,31 @@ static const struct apus_label *find_label(const struct apus_type *type, const c
 }
 
 static int read_enum(struct reader *r, const struct apus_type *type, const json_t *json,
-		     int32_t *value)
+		     void *value)
 {
 	const struct apus_label *label;
+	struct integer v;
 	int rc;
 
 	if (json_is_string(json) && !is_big(json)) {
 		label = find_label(type, json_string_value(json));
 		if (!label)
 			return refuse(r, "no such label \"%s\"", json_string_value(json));
-		*value = label->value;
-		return 0;
+		v.negative = label->value < 0;
+		v.magnitude = v.negative ? -(uint64_t)label->value : (uint64_t)label->value;
+		return store_integer(r, type, v, type->size_bytes * 8, value);
 	}
-	rc = read_int(r, type, json, value);
+	rc = read_integer(r, type, json, &v);
 	if (rc)
 		return rc;
-	for (uint32_t i = 0; i < type->label_count; i++)
-		if (type->labels[i].value == *value)
-			return 0;
-	return refuse(r, "no label has the value %" PRId32, *value);
+	for (uint32_t i = 0; i < type->label_count; i++) {
+		int64_t have = type->labels[i].value;
+
+		if (v.magnitude == (have < 0 ? -(uint64_t)have : (uint64_t)have) &&
+		    v.negative == (have < 0))
+			return store_integer(r, type, v, type->size_bytes * 8, value);
+	}
+	return refuse(r, "no label has the value %s%" PRIu64, v.negative ? "-" : "", v.magnitude);
 }
 
 static int read_bitmask(struct reader *r, const struct apus_type *type, const json_t *json,
@@ -444,18 +451,28 @@ static int refuse_extra_members(struct reader *r, const struct apus_type *type, 
 	return 0;
 }
 
-static bool has_keys(const struct apus_type *type)
+/* A member's value, in the object or, where it is held by pointer, in the arena. */
+static int read_member(struct reader *r, const struct apus_member *m, const json_t *json,
+		       uint8_t *object, bool key_only, int depth)
 {
-	for (uint32_t i = 0; i < type->member_count; i++)
-		if (type->members[i].key)
-			return true;
-	return false;
+	void *value = object + m->offset_bytes;
+
+	if ((m->optional || m->external) && !json_is_open_string(m->type)) {
+		void *held = arena_take(r, m->type->size_bytes, m->type->align_bytes);
+
+		if (!held)
+			return APUS_ELIMIT;
+		memset(held, 0, m->type->size_bytes);
+		*(void **)value = held;
+		value = held;
+	}
+	return read_value(r, m->type, json, value, key_only, depth + 1);
 }
 
 static int read_struct(struct reader *r, const struct apus_type *type, const json_t *json,
 		       uint8_t *value, bool key_only, int depth)
 {
-	const bool keys = key_only && (depth == 0 || has_keys(type));
+	const bool keys = key_only && (depth == 0 || json_has_keys(type));
 	int rc;
 
 	if (!json_is_object(json))
@@ -466,13 +483,81 @@ static int read_struct(struct reader *r, const struct apus_type *type, const jso
 		const json_t *item = json_object_get(json, m->name);
 		size_t before;
 
-		if (keys && !m->key)
+		if ((keys && !m->key) || (m->optional && (!item || json_is_null(item))))
 			continue;
 		before = push_member(r, m->name);
-		rc = item ? read_value(r, m->type, item, value + m->offset_bytes, keys, depth + 1)
-			  : refuse(r, "missing");
+		rc = item ? read_member(r, m, item, value, keys, depth) : refuse(r, "missing");
 		path_pop(r, before);
 	}
+	return rc;
+}
+
+/* The one entry of the object that is not the discriminator; NULL if there is none or more. */
+static const char *case_name(const json_t *json)
+{
+	const char *name, *found = NULL;
+	json_t *item;
+
+	json_object_foreach((json_t *)json, name, item)
+	{
+		if (strcmp(name, JSON_DISCRIMINATOR) == 0)
+			continue;
+		if (found)
+			return NULL;
+		found = name;
+	}
+	return found;
+}
+
+/* Without a discriminator the member's name decides, if that leaves no choice that matters. */
+static int read_discriminator(struct reader *r, const struct apus_type *type, const json_t *json,
+			      const char *name, void *value)
+{
+	const json_t *given = json_object_get(json, JSON_DISCRIMINATOR);
+	const struct apus_member *m = name ? find_member(type, name) : NULL;
+	size_t before;
+	int rc;
+
+	if (given) {
+		before = push_member(r, JSON_DISCRIMINATOR);
+		rc = read_value(r, type->element, given, value, false, 1);
+		path_pop(r, before);
+		return rc;
+	}
+	if (!m)
+		return name ? refuse(r, "no such member: %s", name)
+			    : refuse(r, "expected one member");
+	if (m->case_count == 0)
+		return refuse(r, "\"" JSON_DISCRIMINATOR "\" missing");
+	memcpy(value, &m->cases[0], type->element->size_bytes); /* little-endian */
+	return 0;
+}
+
+static int read_union(struct reader *r, const struct apus_type *type, const json_t *json,
+		      uint8_t *value, int depth)
+{
+	const struct apus_member *selected;
+	const char *name;
+	size_t before;
+	int rc;
+
+	if (!json_is_object(json))
+		return mistyped(r, type, json);
+	name = case_name(json);
+	if (!name && json_object_size(json) > 1)
+		return refuse(r, "expected one member");
+	rc = read_discriminator(r, type, json, name, value);
+	if (rc)
+		return rc;
+	selected = json_select_case(type, json_load_integer(type->element, value));
+	if (!selected && !name)
+		return 0;
+	if (!selected || !name || strcmp(selected->name, name) != 0)
+		return refuse(r, "the discriminator selects %s, found %s",
+			      selected ? selected->name : "nothing", name ? name : "nothing");
+	before = push_member(r, name);
+	rc = read_member(r, selected, json_object_get(json, name), value, false, depth);
+	path_pop(r, before);
 	return rc;
 }
 
@@ -490,6 +575,7 @@ static int read_value(struct reader *r, const struct apus_type *type, const json
 	case APUS_KIND_ARRAY:
 	case APUS_KIND_SEQUENCE: return read_collection(r, type, json, value, depth);
 	case APUS_KIND_STRUCT: return read_struct(r, type, json, value, key_only, depth);
+	case APUS_KIND_UNION: return read_union(r, type, json, value, depth);
 	default: return read_int(r, type, json, value);
 	}
 }

@@ -10,13 +10,19 @@
  *   STRING          a string; bytes that are no UTF-8 print as U+FFFD
  *   ENUM            its label (reading accepts the number of a label too)
  *   BITMASK         an array of labels, or a number if some set bit has none (reading accepts both)
- *   STRUCT          an object with every member, no others
+ *   STRUCT          an object with every member, no others; absent optional members are left out
+ *                   (reading takes null as absent too)
+ *   UNION           an object with "$discriminator" and the selected member, if any; reading needs the
+ *                   discriminator only where the member's name does not tell it
  *   ARRAY, SEQUENCE an array; of OCTET: a base64 string (reading accepts an array of numbers too)
  */
 #ifndef APUS_TOOLS_JSON_H
 #define APUS_TOOLS_JSON_H
 
 #include <apus/type.h>
+
+/** Name of a union's discriminator in JSON; no IDL identifier can be the same. */
+#define JSON_DISCRIMINATOR "$discriminator"
 
 /**
  * Parses one JSON object into `*sample` (type->size_bytes large; unused parts become zero).

@@ -5,6 +5,7 @@
  */
 #include "base64.h"
 #include "json.h"
+#include "json_value.h"
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -110,7 +111,7 @@ static uint64_t load_bits(const struct apus_type *type, const void *value)
 	}
 }
 
-static void print_enum(struct text_out *o, const struct apus_type *type, int32_t value)
+static void print_enum(struct text_out *o, const struct apus_type *type, int64_t value)
 {
 	for (uint32_t i = 0; i < type->label_count; i++) {
 		if (type->labels[i].value == value) {
@@ -118,7 +119,7 @@ static void print_enum(struct text_out *o, const struct apus_type *type, int32_t
 			return;
 		}
 	}
-	putf(o, "%" PRId32, value);
+	putf(o, "%" PRId64, value);
 }
 
 static void print_bitmask(struct text_out *o, const struct apus_type *type, uint64_t value)
@@ -172,32 +173,45 @@ static void print_elements(struct text_out *o, const struct apus_type *element, 
 	put(o, "]", 1);
 }
 
-static bool has_keys(const struct apus_type *type)
+static void print_member(struct text_out *o, const struct apus_member *m, const uint8_t *object,
+			 bool key_only, int depth)
 {
-	for (uint32_t i = 0; i < type->member_count; i++)
-		if (type->members[i].key)
-			return true;
-	return false;
+	print_string(o, m->name, strlen(m->name));
+	put(o, ":", 1);
+	print_value(o, m->type, json_member_value(m, object), key_only, depth + 1);
 }
 
 static void print_struct(struct text_out *o, const struct apus_type *type, const uint8_t *value,
 			 bool key_only, int depth)
 {
 	/* A nested key struct without marked members is key as a whole. */
-	const bool keys = key_only && (depth == 0 || has_keys(type));
+	const bool keys = key_only && (depth == 0 || json_has_keys(type));
 	const char *separator = "";
 
 	put(o, "{", 1);
 	for (uint32_t i = 0; i < type->member_count && !o->full; i++) {
 		const struct apus_member *m = &type->members[i];
 
-		if (keys && !m->key)
+		if ((keys && !m->key) || !json_member_value(m, value))
 			continue;
 		put(o, separator, strlen(separator));
-		print_string(o, m->name, strlen(m->name));
-		put(o, ":", 1);
-		print_value(o, m->type, value + m->offset_bytes, keys, depth + 1);
+		print_member(o, m, value, keys, depth);
 		separator = ",";
+	}
+	put(o, "}", 1);
+}
+
+static void print_union(struct text_out *o, const struct apus_type *type, const uint8_t *value,
+			int depth)
+{
+	const struct apus_member *selected =
+		json_select_case(type, json_load_integer(type->element, value));
+
+	put(o, "{\"" JSON_DISCRIMINATOR "\":", sizeof("{\"" JSON_DISCRIMINATOR "\":") - 1);
+	print_value(o, type->element, value, false, depth + 1);
+	if (selected && json_member_value(selected, value)) {
+		put(o, ",", 1);
+		print_member(o, selected, value, false, depth);
 	}
 	put(o, "}", 1);
 }
@@ -239,7 +253,7 @@ static void print_value(struct text_out *o, const struct apus_type *type, const 
 	case APUS_KIND_UINT64: putf(o, "%" PRIu64, load_bits(type, value)); break;
 	case APUS_KIND_FLOAT32: print_real(o, *(const float *)value, true); break;
 	case APUS_KIND_FLOAT64: print_real(o, *(const double *)value, false); break;
-	case APUS_KIND_ENUM: print_enum(o, type, *(const int32_t *)value); break;
+	case APUS_KIND_ENUM: print_enum(o, type, json_load_integer(type, value)); break;
 	case APUS_KIND_BITMASK: print_bitmask(o, type, load_bits(type, value)); break;
 	case APUS_KIND_STRING: print_chars(o, type, value); break;
 	case APUS_KIND_ARRAY: print_elements(o, type->element, value, type->bound, depth); break;
@@ -247,6 +261,7 @@ static void print_value(struct text_out *o, const struct apus_type *type, const 
 		print_elements(o, type->element, sequence->data, sequence->length, depth);
 		break;
 	case APUS_KIND_STRUCT: print_struct(o, type, value, key_only, depth); break;
+	case APUS_KIND_UNION: print_union(o, type, value, depth); break;
 	default: put(o, "null", 4);
 	}
 }

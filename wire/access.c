@@ -241,7 +241,7 @@ static int build_members(struct builder *b, const struct apus_type *type, uint32
 
 		if (search && b->path_count == 0)
 			return 0;
-		if (!member)
+		if (!member || type->members[i].optional) /* walks know no presence flags */
 			return APUS_EINVAL;
 		if (search) {
 			b->at[depth] = (uint16_t)i;

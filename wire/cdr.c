@@ -141,7 +141,9 @@ static bool read_emheader(struct apus_wire_cdr *c, struct apus_wire_member_heade
 		c->pos -= 4;
 	bytes = code < 4    ? UINT64_C(1) << code
 		: code == 4 ? next
-			    : 4 + (uint64_t)next * (code == 5 ? 1 : code == 6 ? 4 : 8);
+			    : 4 + (uint64_t)next * (code == 5   ? 1
+						    : code == 6 ? 4
+								: 8);
 	if (bytes > apus_wire_cdr_left(c))
 		return false;
 	out->id = word & (APUS_WIRE_MEMBER_ID_END - 1);

@@ -181,10 +181,10 @@ static inline bool apus_wire_cdr_dheader(struct apus_wire_cdr *c, size_t *end_ou
 
 /** What a member header says: an EMHEADER, or an XCDR1 parameter header. */
 struct apus_wire_member_header {
-	uint32_t id;          /* UINT32_MAX: nobody's */
-	size_t end;           /* of the value */
+	uint32_t id; /* UINT32_MAX: nobody's */
+	size_t end;  /* of the value */
 	bool must_understand;
-	bool list_end;        /* XCDR1: no member, the struct ends here */
+	bool list_end; /* XCDR1: no member, the struct ends here */
 };
 
 /**

@@ -473,8 +473,7 @@ static bool read_plain(struct decoder *d, const struct apus_type *type, void *va
  * XCDR2 its DHEADER says where it ends; under XCDR1 only the outermost one has a known end. */
 static int decode_struct(struct decoder *d, const struct apus_type *type, void *value, int depth)
 {
-	const bool dheader =
-		type->extensibility != APUS_FINAL && d->c.xcdr2 && !d->keys_by_id;
+	const bool dheader = type->extensibility != APUS_FINAL && d->c.xcdr2 && !d->keys_by_id;
 	const bool may_end = type->extensibility == APUS_APPENDABLE && (dheader || depth == 0);
 	size_t outer_end = d->c.end, object_end;
 	int rc;

@@ -411,10 +411,10 @@ static int encode_struct(struct encoder *e, const struct apus_type *type, const 
 		for (uint32_t i = 0; i < type->member_count && !rc; i++) {
 			const struct apus_member *m = &type->members[i];
 
-			rc = m->optional   ? encode_optional(e, m, value, depth)
-			     : m->external ? encode_present(e, m, value, depth)
-					   : encode_value(e, m->type, value + m->offset_bytes,
-							  depth + 1);
+			rc = m->optional ? encode_optional(e, m, value, depth)
+			     : m->external
+				     ? encode_present(e, m, value, depth)
+				     : encode_value(e, m->type, value + m->offset_bytes, depth + 1);
 		}
 	}
 	if (!rc && dheader)

@@ -79,11 +79,11 @@ struct apus_member {
 	bool key;                     /**< part of the instance identity; STRUCT only */
 	bool optional;                /**< may be absent; STRUCT only, and never a key */
 	bool external;                /**< held by pointer; the wire image is the same */
-	bool must_understand;         /**< receivers that do not know the member refuse the sample */
-	bool is_default;              /**< UNION: also selected by values no case lists */
-	uint32_t case_count;          /**< UNION: number of `cases` */
-	const int64_t *cases;         /**< UNION: discriminator values that select this member */
-	const void *default_value;    /**< image of `type` taken when the member is absent; NULL: zero,
+	bool must_understand;      /**< receivers that do not know the member refuse the sample */
+	bool is_default;           /**< UNION: also selected by values no case lists */
+	uint32_t case_count;       /**< UNION: number of `cases` */
+	const int64_t *cases;      /**< UNION: discriminator values that select this member */
+	const void *default_value; /**< image of `type` taken when the member is absent; NULL: zero,
 				       *   or what `default_label` says; not for optional members */
 };
 
@@ -107,11 +107,11 @@ struct apus_type {
 	uint32_t member_count;
 	const struct apus_label *labels; /**< ENUM, BITMASK */
 	uint32_t label_count;
-	uint32_t default_label;  /**< ENUM: index in `labels` of the value an absent member takes */
-	bool plain_xcdr1;        /**< the memory image is the XCDR1 body; see apus_type_check() */
-	bool plain_xcdr2;        /**< the memory image is the XCDR2 body */
-	const uint8_t *type_information;    /**< topic types: XTypes TypeInformation, CDR2_LE body */
-	const uint8_t *type_mapping;        /**< topic types: the TypeObjects it names, CDR2_LE body */
+	uint32_t default_label; /**< ENUM: index in `labels` of the value an absent member takes */
+	bool plain_xcdr1;       /**< the memory image is the XCDR1 body; see apus_type_check() */
+	bool plain_xcdr2;       /**< the memory image is the XCDR2 body */
+	const uint8_t *type_information; /**< topic types: XTypes TypeInformation, CDR2_LE body */
+	const uint8_t *type_mapping;     /**< topic types: the TypeObjects it names, CDR2_LE body */
 	uint32_t type_information_bytes; /**< 0: none */
 	uint32_t type_mapping_bytes;     /**< 0: none */
 };
