@@ -45,9 +45,11 @@ void apus_dp_out_flush(struct apus_dp_out *out)
 {
 	uint32_t n;
 
+	if (!out->open && out->count == 0)
+		return;
 	close_datagram(out);
 	n = out->count;
-	if (n == 0)
+	if (n == 0) /* closing filled the burst, which left */
 		return;
 	out->count = 0;
 	/* What the kernel refuses counts as lost on the way (the queue's tx_dropped): reliable streams

@@ -142,15 +142,37 @@ static void plan(struct apus_dp_udp *u, const struct apus_dp_tx *tx, int n)
 	}
 }
 
+/* Sends one header without what sendmmsg costs around it: a tenth of a microsecond, which every single
+ * sample would pay. */
+static void send_one(struct apus_dp_udp *u, int h)
+{
+	struct apus_dp_udp_burst *b = &u->burst;
+	const struct msghdr *m = &b->header[h].msg_hdr;
+	ssize_t bytes;
+
+	if (m->msg_iovlen == 1 && !m->msg_control)
+		bytes = sendto(u->socket[0].fd, m->msg_iov[0].iov_base, m->msg_iov[0].iov_len,
+			       MSG_DONTWAIT, m->msg_name, m->msg_namelen);
+	else
+		bytes = sendmsg(u->socket[0].fd, m, MSG_DONTWAIT);
+	b->result[h] = bytes < 0 ? -errno : (int)bytes;
+	apus_counter_add(&u->q.counters.syscalls, 1);
+}
+
 /* Sends the headers from `from` on, in order, and fills in their results. Stops at a refusal;
  * returns the index after the last header that has a result. */
 static int send_headers(struct apus_dp_udp *u, int from)
 {
 	struct apus_dp_udp_burst *b = &u->burst;
-	int sent = sendmmsg(u->socket[0].fd, &b->header[from], (unsigned)(b->header_count - from),
-			    MSG_DONTWAIT);
-	int error = errno;
+	int sent, error;
 
+	if (b->header_count - from == 1) {
+		send_one(u, from);
+		return from + 1;
+	}
+	sent = sendmmsg(u->socket[0].fd, &b->header[from], (unsigned)(b->header_count - from),
+			MSG_DONTWAIT);
+	error = errno;
 	apus_counter_add(&u->q.counters.syscalls, 1);
 	for (int h = from; h < from + sent; h++)
 		b->result[h] = (int)b->header[h].msg_len;
