@@ -243,6 +243,8 @@ void sized_type_init(struct sized_type *t, uint32_t bytes)
 				     .extensibility = APUS_FINAL,
 				     .size_bytes = bytes,
 				     .align_bytes = 8,
+				     .plain_xcdr1 = true, /* as a generator would say */
+				     .plain_xcdr2 = true,
 				     .members = t->members,
 				     .member_count = 2};
 	errno = 0;

@@ -41,6 +41,16 @@ static const struct apus_type tick_type = {
 	.members = tick_members,
 	.member_count = sizeof(tick_members) / sizeof(tick_members[0]),
 };
+static const struct apus_type tick_plain_type = {
+	.name = "Tick",
+	.kind = APUS_KIND_STRUCT,
+	.size_bytes = sizeof(struct tick),
+	.align_bytes = alignof(struct tick),
+	.plain_xcdr1 = true, /* as a generator would say */
+	.plain_xcdr2 = true,
+	.members = tick_members,
+	.member_count = sizeof(tick_members) / sizeof(tick_members[0]),
+};
 _Static_assert(sizeof(struct tick) == 64, "a tick is meant to be 64 bytes");
 
 static struct tick tick = {1700000000, 7, 1, 1.5, 1.75, 1.625, 100, 3, 42};
@@ -105,6 +115,16 @@ static void encode_tick(struct bench_state *s)
 static void decode_tick(struct bench_state *s)
 {
 	decode(s, &tick_type, &tick, APUS_XCDR1);
+}
+
+static void encode_plain(struct bench_state *s)
+{
+	encode(s, &tick_plain_type, &tick, APUS_XCDR1);
+}
+
+static void decode_plain(struct bench_state *s)
+{
+	decode(s, &tick_plain_type, &tick, APUS_XCDR1);
 }
 
 static void encode_nest(struct bench_state *s)
@@ -211,10 +231,12 @@ int main(int argc, char **argv)
 	zoo_fill_nest(&nest);
 	bench_register("cdr/encode/shape", encode_shape);
 	bench_register("cdr/encode/tick64", encode_tick);
+	bench_register("cdr/encode/tick64_plain", encode_plain);
 	bench_register("cdr/encode/nest", encode_nest);
 	bench_register("cdr/encode/nest_xcdr2", encode_nest_xcdr2);
 	bench_register("cdr/decode/shape", decode_shape);
 	bench_register("cdr/decode/tick64", decode_tick);
+	bench_register("cdr/decode/tick64_plain", decode_plain);
 	bench_register("cdr/decode/nest", decode_nest);
 	bench_register("cdr/decode/nest_xcdr2", decode_nest_xcdr2);
 	bench_register("cdr/memcpy/tick64", copy_tick);
