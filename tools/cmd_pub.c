@@ -32,7 +32,7 @@
 struct values {
 	struct session_options session;
 	const char *type, *qos, *increment;
-	int64_t period_ns, count, wait_matched, timeout_ns;
+	int64_t period_ns, count, wait_matched, linger_ns, timeout_ns;
 	struct option_list partitions, endings;
 };
 
@@ -55,6 +55,8 @@ static const struct option options[] = {
 	       'd', endings, 0, 0),
 	OPTION("unregister", "JSON", "at the end, unregister the instance with this key",
 	       OPTION_LIST, 'u', endings, 0, 0),
+	OPTION("linger", "S", "stay S seconds after the end, for late readers", OPTION_SECONDS, 0,
+	       linger_ns, 0, 0),
 	OPTION("timeout", "S", "longest wait for readers or acknowledgements (default 60)",
 	       OPTION_SECONDS, 0, timeout_ns, 0, 0),
 	SESSION_OPTIONS(struct values),
@@ -318,6 +320,13 @@ static int wait_for(struct publisher *p, int (*wait)(struct publisher *, uint32_
 	return rc == 0 ? EXIT_DONE : complain_failed("%s: %s", what, apus_strerror(rc));
 }
 
+/* Everything is written: a signal only cuts the stay short. */
+static void linger(struct publisher *p)
+{
+	if (p->values->linger_ns > 0)
+		session_wait(&p->session, -1, session_deadline(p->values->linger_ns));
+}
+
 static int publish(struct publisher *p, bool reliable)
 {
 	uint32_t wanted = (uint32_t)p->values->wait_matched;
@@ -337,6 +346,8 @@ static int publish(struct publisher *p, bool reliable)
 		     (long long)p->written);
 	else if (rc == EXIT_DONE)
 		note("%lld samples written", (long long)p->written);
+	if (rc == EXIT_DONE)
+		linger(p);
 	return rc;
 }
 

@@ -269,6 +269,17 @@ def exchange():
     expect("reader.rejected.filter " in err, "--stats")
 
 
+def late_joiner():
+    """--linger keeps a durable writer there; a signal ends the stay, and all is done."""
+    writer = start_ready("pub", "Square", S, "--qos", "durability=transient_local", "--linger", "60")
+    code, out, err = run("sub", "Square", "--json", "--count", "1", "--timeout", "10", "--qos",
+                         "reliability=reliable,durability=transient_local")
+    expect(code == 0 and json.loads(out)["data"]["x"] == 0, f"late joiner: {code} {out} {err}")
+    writer.terminate()
+    writer.communicate(timeout=PATIENCE_S)
+    expect(writer.returncode == 0, f"stopped while lingering: {writer.returncode}")
+
+
 def listing():
     reader = start("sub", "Square", "--partition", "A", "--qos", "reliability=reliable", "--filter",
                    "x > %0 OR color = 'RED'", "--param", "5", "--timeout", "6")
@@ -325,6 +336,7 @@ def main():
     system()
     codes()
     exchange()
+    late_joiner()
     listing()
     print(f"{len(failures)} failed")
     sys.exit(1 if failures else 0)

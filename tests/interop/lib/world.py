@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 
 from . import capture
 from .process import Failure, Process
@@ -41,9 +42,9 @@ class Paths:
 class Publisher:
     """A running publisher. Apus is fed by stdin, which also keeps it there for late joiners."""
 
-    def __init__(self, impl, process, lines=None):
+    def __init__(self, impl, process, lines=None, ends=False):
         self.impl, self.process = impl, process
-        self._feeder = None
+        self._feeder, self._ends = None, ends
         if lines is not None:
             # A pipe holds 64 KiB and the publisher may wait for readers first: feed it from aside.
             self._feeder = threading.Thread(target=self._feed, args=(lines,), daemon=True)
@@ -53,17 +54,24 @@ class Publisher:
         try:
             for line in lines:
                 self.process.write_line(line)
+            if self._ends:
+                # Apus disposes and unregisters when its input ends.
+                self.process.close_input()
         except (Failure, OSError, ValueError):
             pass  # it has ended; finish() reports how
 
     def finish(self, timeout_s=40.0, code=0):
         """Lets it end once all is sent and acknowledged, and checks the exit code."""
+        self.end_input(timeout_s)
+        self.process.wait(timeout_s, code)
+
+    def end_input(self, timeout_s=20.0):
+        """Tells Apus that there are no more samples: what comes after the last one comes now."""
         if self._feeder:
             self._feeder.join(timeout_s)
             if self._feeder.is_alive():
                 raise Failure(f"{self.process.name}: does not read its input")
             self.process.close_input()
-        self.process.wait(timeout_s, code)
 
 
 class Subscriber:
@@ -177,6 +185,8 @@ class World:
         return path
 
     def stop_captures(self):
+        if self._captures:
+            time.sleep(1)  # packets reach dumpcap in blocks; the last ones would be lost
         for recorder in self._captures:
             recorder.stop()
         self._captures.clear()
@@ -217,7 +227,8 @@ class World:
         process = self.apus(*words, *extra, host=host, stdin=True)
         lines = [(colors[(n - 1) % len(colors)], n) for n in range(1, count + 1)] + list(end_with)
         return Publisher("apus", process, [
-            json.dumps({"color": color, "x": x, "y": 2 * x, "shapesize": 30}) for color, x in lines])
+            json.dumps({"color": color, "x": x, "y": 2 * x, "shapesize": 30}) for color, x in lines],
+            ends=bool(dispose or unregister))
 
     def sub(self, impl, topic, host="b", count=1, not_alive=0, linger=1.0, timeout=40, reliable=True,
             transient_local=False, depth=1, keep_all=True, exclusive=False, partitions=(),
