@@ -364,6 +364,9 @@ static void an_endpoint_that_goes_leaves_its_port_empty(void **state)
 	assert_true(apus_ctl_publisher_passed(w.p, epoch));
 	assert_int_equal(apus_ctl_publisher_reclaim(w.p), 0);
 	assert_int_equal(reclaimed(&w), 1);
+	remote_reader(&w, 2, 1, NULL, NULL, NULL);
+	assert_int_equal(apus_ctl_publisher_turn(w.p), 0);
+	assert_int_equal(seen(&w, 1)->match_count, 2);
 	close_world(&w);
 }
 
