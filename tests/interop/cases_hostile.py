@@ -24,11 +24,11 @@ def hostile():
     """One minute of rubbish at discovery and user ports; every one of the stream's samples arrives."""
     seeds = glob.glob(os.path.join(Paths.source, "tests", "captures", "*.pcapng"))
     expect(seeds != [], "no captures to mutate in tests/captures")
-    count = SECONDS * RATE
+    count = (SECONDS + 15) * RATE  # the stream outlasts the rubbish
     with World() as world:
-        sub = world.sub("apus", "Square", count=count, timeout=SECONDS + 40)
+        sub = world.sub("apus", "Square", count=count, timeout=SECONDS + 60)
         pub = world.pub("cyclone", "Square", count=count, matched=1, keep_all=True, rate=RATE,
-                        timeout=SECONDS + 40)
+                        timeout=SECONDS + 60)
         sub.wait_sample()
         sender = world.start([sys.executable, SENDER, "--seconds", str(SECONDS), "--domain",
                               str(world.domain), *seeds], "hostile sender")
@@ -36,7 +36,7 @@ def hostile():
         before = sub.process.rss_kib()
         sent = sender.wait(SECONDS + 20)[-1]["sent"]
         after = sub.process.rss_kib()
-        samples = sub.finish(60)
+        samples = sub.finish(90)
         pub.finish(code=None)
         expect(sent > 1000, f"only {sent} hostile datagrams were sent")
         checks.complete([s for s in samples if s.valid], count, ("RED",))

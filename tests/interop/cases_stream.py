@@ -118,6 +118,7 @@ def ends(writer, reader):
         sub = world.sub(reader, "Square", count=0)
         pub = world.pub(writer, "Square", count=4, colors=COLORS, matched=1, keep_all=True,
                         dispose="RED", unregister="GREEN", linger=20, settle=settle(writer))
+        pub.end_input()
         sub.wait_states({"RED": "disposed", "GREEN": "no_writers"})
         sub.process.stop()
         sub.process.wait(5, code=None)

@@ -3,6 +3,7 @@
 
 import collections
 import subprocess
+import time
 
 from .process import Failure, Process
 
@@ -25,7 +26,6 @@ class Capture:
         self._wait_started()
 
     def _wait_started(self):
-        import time
         deadline = time.monotonic() + 10
         while "File:" not in self._process.errors:
             if time.monotonic() > deadline or self._process.child.poll() is not None:

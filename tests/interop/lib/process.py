@@ -94,8 +94,8 @@ class Process:
     def close_input(self):
         try:
             self.child.stdin.close()
-        except BrokenPipeError:
-            pass
+        except (BrokenPipeError, ValueError):
+            pass  # it has ended, or the input was closed already
 
     def wait(self, timeout_s=30.0, code=0):
         """Waits for the end and checks the exit code (None: any). Returns all events."""

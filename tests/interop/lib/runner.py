@@ -49,6 +49,7 @@ def _arguments():
     parser = argparse.ArgumentParser(description="Runs the interoperability tests.")
     parser.add_argument("--build", default="build", help="build directory (default: build)")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains TEXT")
+    parser.add_argument("--keep", metavar="DIR", help="keep captures there, a directory a case")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--long", action="store_true", help="also the cases that take minutes")
     return parser.parse_args()
@@ -72,6 +73,9 @@ def main():
     options = _arguments()
     Paths.source = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
     Paths.build = os.path.abspath(options.build)
+    if options.keep:
+        Paths.keep = os.path.abspath(options.keep)
+        os.makedirs(Paths.keep, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
     chosen = [entry for entry in _cases
               if options.only in entry[0] and (options.long or not entry[2])]

@@ -27,6 +27,7 @@ class Paths:
     """Where the programs are; set once by the runner."""
     build = None
     source = None
+    keep = None  # directory in which captures survive, or None
 
     @classmethod
     def program(cls, impl):
@@ -140,15 +141,14 @@ def peer_flags(reliable, transient_local, depth, keep_all, exclusive, strength):
 class World:
     """Namespaces, processes and the capture of one test; everything is gone after close()."""
 
-    def __init__(self, two_hosts=False, loss=0, domain=0, keep=None):
+    def __init__(self, two_hosts=False, loss=0, domain=0):
         self.domain = domain
         self.two_hosts = two_hosts
         self._processes = []
         self._captures = []
         self._id = f"{os.getpid()}.{next(_ids)}"
         self._netns = os.path.join(Paths.source, "scripts", "netns")
-        self.directory = keep or tempfile.mkdtemp(prefix="apus-interop-")
-        self._keep = bool(keep)
+        self.directory = tempfile.mkdtemp(prefix="apus-interop-", dir=Paths.keep)
         self._run([self._netns, "up", self._id, "--loss", str(loss)] +
                   ([] if two_hosts else ["--single"]))
 
@@ -264,7 +264,7 @@ class World:
             process.stop()
         self.stop_captures()
         subprocess.run([self._netns, "down", self._id], capture_output=True, timeout=30)
-        if not self._keep:
+        if not Paths.keep:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self):
