@@ -128,7 +128,9 @@ int apus_dp_reader_access(struct apus_dp_reader *reader, const struct apus_selec
 		if (!take || n < BATCH)
 			break;
 	}
-	if (total < max)
+	/* Not where the limit of loans cut the call short: samples are waiting for some to be returned. */
+	if (total < max &&
+	    reader->inbox.history.loan_count < reader->inbox.history.options.max_loans)
 		lower_event(reader);
 	if (take && total)
 		apus_dp_reader_ask_again(reader, now);

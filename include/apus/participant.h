@@ -181,7 +181,7 @@ APUS_API int apus_return(struct apus_reader *reader, struct apus_sample *samples
 APUS_API int apus_reader_wait(struct apus_reader *reader, int64_t timeout_ns);
 /** An eventfd that is readable while the reader may have something new, for epoll and io_uring loops
  *  (level-triggered). Owned by the reader: only wait for it; a take or read that returns fewer samples than
- *  asked for lowers it. Negative APUS_E… on error. */
+ *  asked for lowers it, unless the limit of lent samples cut it short. Negative APUS_E… on error. */
 APUS_API int apus_reader_fd(struct apus_reader *reader);
 /** Number of writers matched now. */
 APUS_API uint32_t apus_reader_matched(const struct apus_reader *reader);
