@@ -141,7 +141,7 @@ struct apus_dp_reader_state {
 
 struct apus_dp_reader {
 	struct apus_dp_reader_port port;
-	const struct apus_dp_reader_snapshot *adopted;
+	uint64_t adopted_generation; /* of the snapshot the states stand for; 0 = none */
 	struct apus_dp_worker *worker;
 	struct apus_dp_reader_config config;
 	struct apus_eid eid;

@@ -187,13 +187,13 @@ void apus_dp_reader_adopt(struct apus_dp_reader *reader, struct apus_mono now)
 	const struct apus_dp_reader_snapshot *snap = atomic_load(&reader->port.snapshot);
 	uint32_t *swap = reader->order;
 
-	if (snap == reader->adopted || !snap)
+	if (!snap || snap->generation == reader->adopted_generation)
 		return;
 	adopt_filter(reader, snap);
 	reader->match_count = merge(reader, snap, now);
 	reader->order = reader->order_new;
 	reader->order_new = swap;
-	reader->adopted = snap;
+	reader->adopted_generation = snap->generation;
 	apus_counter_add(&reader->worker->counters.adoptions, 1);
 	/* Relaxed: a number for other threads to look at; nothing is published with it. */
 	atomic_store_explicit(&reader->matched, reader->match_count, memory_order_relaxed);

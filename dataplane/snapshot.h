@@ -19,6 +19,10 @@
  * If S3 misses T2 then T2 follows S3 in the single order of seq_cst operations, so T3 follows S1 and
  * loads the new snapshot. If S3 sees T2 with e < E, the old snapshot is kept. T1 only ever makes the
  * recorded epoch too old, which delays a reclaim and never hurries one.
+ *
+ * A worker that remembers which epoch it adopted may look at the epoch again instead of at every port, if
+ * it does so after T2 (seq_cst; pairs with S2 as T3 does with S1). It must tell snapshots apart by
+ * generation, never by address: control may have freed what it adopted and built a later one there.
  */
 #ifndef APUS_DATAPLANE_SNAPSHOT_H
 #define APUS_DATAPLANE_SNAPSHOT_H

@@ -83,6 +83,9 @@ bool apus_dp_worker_try_turn(struct apus_dp_worker *worker)
 	/* T2: seq_cst, pairs with S3; also acquires what the previous holder released. */
 	if (!atomic_compare_exchange_strong(&worker->turn.word, &free_word, epoch))
 		return false;
+	/* T3 for all ports at once: seq_cst, pairs with S2, and after T2. What T1 read does not do: control
+	 * may have published and, before T2, found the word free and reclaimed what we adopted last. */
+	epoch = atomic_load(&worker->config.epoch->current);
 	if (APUS_UNLIKELY(epoch != worker->adopted_epoch)) {
 		worker->adopted_epoch = epoch;
 		adopt_all(worker, apus_mono_now());

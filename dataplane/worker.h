@@ -10,8 +10,8 @@
  *
  * Taking the turn is also where new snapshots are adopted: if the epoch moved since the last turn, every
  * endpoint whose published snapshot changed brings its per-match state in line before anything else runs.
- * Between two turns an endpoint therefore keeps a plain pointer to its adopted snapshot: control frees a
- * replaced one only after a turn at a newer epoch (or no turn at all) was seen.
+ * Between two turns an endpoint therefore keeps plain pointers into its adopted snapshot (filters), and
+ * does not follow them before it knows that the snapshot is still the published one.
  *
  * A spawned worker gives way between two bursts when others wait, so a caller waits for one burst at most.
  */

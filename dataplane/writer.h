@@ -35,6 +35,7 @@ struct apus_dp_writer_counters {
 	struct apus_counter displaced;      /* samples displaced by KEEP_LAST */
 	struct apus_counter data_sent;      /* DATA submessages, repairs included */
 	struct apus_counter repairs;        /* DATA sent again on request */
+	struct apus_counter suppressed;     /* requests for what had just been sent again */
 	struct apus_counter fragments;      /* DATA_FRAG submessages */
 	struct apus_counter nack_frags;     /* accepted NACK_FRAGs */
 	struct apus_counter gaps;           /* GAP submessages */
@@ -60,7 +61,17 @@ struct apus_dp_writer_state {
 	apus_seq acked;               /* everything up to here is acknowledged (local: delivered) */
 	struct apus_mono heard;       /* last accepted ACKNACK; 0 = never */
 	uint32_t ack_count;
-	uint32_t frag_count; /* of its last NACK_FRAG */
+	uint32_t frag_count;          /* of its last NACK_FRAG */
+	struct apus_mono frag_heard;  /* when that was accepted */
+	uint32_t push_bytes;          /* of large samples so much at a time: writer_frag.c */
+	apus_seq pushed_seq;          /* large sample whose first pushed_to fragments were sent; 0 = none */
+	uint32_t pushed_to;
+	bool push_lost;               /* some of that was asked for again */
+	apus_seq answered_seq;        /* fragments of the last answer to a NACK_FRAG */
+	uint32_t answered_first, answered_last;
+	struct apus_mono answered_at;
+	struct apus_mono repaired_at; /* begin of the present period of suppression */
+	uint64_t repaired[4];         /* numbers (mod 256) repaired in it */
 	bool reliable;
 	uint32_t destination; /* index of the destination that serves it */
 	bool hash_only_dispose;
@@ -83,12 +94,13 @@ struct apus_dp_destination {
 
 struct apus_dp_writer {
 	struct apus_dp_writer_port port;
-	const struct apus_dp_writer_snapshot *adopted;
+	uint64_t adopted_generation; /* of the snapshot the states stand for; 0 = none */
 	struct apus_dp_worker *worker;
 	struct apus_dp_writer_config config;
 	struct apus_eid eid;
 	struct apus_dp_cache cache;
 	apus_seq last;       /* last sequence number written; 0 = none */
+	uint64_t written_bytes; /* payload of all samples ever written */
 	apus_seq min_acked;  /* lowest `acked` of all reliable matches; `last` without any */
 	uint32_t hb_count;
 	int64_t hb_period_ns; /* present back-off */
@@ -138,7 +150,7 @@ bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_gui
 
 /** Handles a NACK_FRAG from `reader`; false if no such reader is matched. */
 bool apus_dp_writer_nack_frag(struct apus_dp_writer *writer, const struct apus_guid *reader,
-			      const struct apus_wire_nack_frag *nack);
+			      const struct apus_wire_nack_frag *nack, struct apus_mono now);
 
 /** Offers waiting samples again to readers of the same worker that refused them. */
 void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono now);

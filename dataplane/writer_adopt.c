@@ -7,8 +7,7 @@
  * Snapshot and states are both sorted by GUID, so one merge pass pairs them.
  */
 #include "dataplane/reader.h"
-#include "dataplane/worker.h"
-#include "dataplane/writer.h"
+#include "dataplane/writer_internal.h"
 
 #include <string.h>
 
@@ -42,6 +41,7 @@ static void begin_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s
 	s->prefix = apus_guid_prefix(&m->guid);
 	s->eid = apus_guid_eid(&m->guid);
 	s->reliable = m->reliable && w->config.reliable;
+	apus_dp_writer_push_begin(s);
 	forget_verdicts(w, (uint32_t)(s - w->states));
 	s->relevant = history ? 1 : w->last + 1;
 	s->acked = history ? 0 : w->last;
@@ -186,12 +186,12 @@ void apus_dp_writer_adopt(struct apus_dp_writer *writer, struct apus_mono now)
 	const struct apus_dp_writer_snapshot *snap = atomic_load(&writer->port.snapshot);
 	uint32_t *swap = writer->order;
 
-	if (snap == writer->adopted || !snap)
+	if (!snap || snap->generation == writer->adopted_generation)
 		return;
 	writer->match_count = merge(writer, snap);
 	writer->order = writer->order_new;
 	writer->order_new = swap;
-	writer->adopted = snap;
+	writer->adopted_generation = snap->generation;
 	apus_counter_add(&writer->worker->counters.adoptions, 1);
 	/* Relaxed: a number for other threads to look at; nothing is published with it. */
 	atomic_store_explicit(&writer->matched, writer->match_count, memory_order_relaxed);

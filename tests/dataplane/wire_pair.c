@@ -230,6 +230,7 @@ void wire_match(struct wire_pair *p, struct wire_endpoints *e, bool matched,
 	if (!ws || !rs)
 		abort();
 	e->match_id += matched;
+	ws->generation = rs->generation = ++e->generation;
 	ws->match_count = rs->match_count = matched;
 	if (matched) {
 		ws->match[0] = (struct apus_dp_reader_match){

@@ -64,6 +64,7 @@ struct wire_endpoints {
 	struct apus_dp_writer_snapshot *writer_snapshot;
 	struct apus_dp_reader_snapshot *reader_snapshot;
 	uint64_t match_id;
+	uint64_t generation; /* of the snapshots */
 };
 
 struct wire_options {
