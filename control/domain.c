@@ -326,12 +326,15 @@ static int create_publisher(struct apus_participant *p)
 
 /* --- the control thread -------------------------------------------------------------------------- */
 
-/* Shows a worker the present epoch by a turn of ours, unless it is being run anyway: then its next turn
- * sees it. So a sleeping or driven worker adopts new matches at once. */
+/* Shows a worker the present epoch by a turn of ours, so that a sleeping or driven one adopts new matches
+ * at once. Somebody else's turn may have begun before the publication, and the worker's thread may be
+ * asleep, or about to sleep at the end of that turn: then it is told to take another. */
 static void show(struct apus_dp_worker *worker)
 {
 	if (apus_dp_worker_try_turn(worker))
 		apus_dp_worker_end_turn(worker);
+	else
+		apus_dp_worker_wake(worker);
 }
 
 bool apus_ctl_domain_settle(struct apus_participant *p)
