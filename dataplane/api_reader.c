@@ -15,6 +15,15 @@ uint32_t apus_reader_matched(const struct apus_reader *reader)
 	return atomic_load_explicit(&reader->dp->matched, memory_order_relaxed);
 }
 
+/* The time, if it matters to an access: lifespans and deadlines ask for it, and what is sent after one. Under
+ * the turn. */
+static struct apus_mono access_time(const struct apus_dp_reader *r)
+{
+	if (apus_dp_history_is_timed(&r->inbox.history) || r->any_refused)
+		return apus_mono_now();
+	return r->inbox.history.clock;
+}
+
 static int access(struct apus_reader *r, struct apus_sample *samples_out, uint32_t max,
 		  const struct apus_select *select, bool take)
 {
@@ -25,7 +34,7 @@ static int access(struct apus_reader *r, struct apus_sample *samples_out, uint32
 	if (!apus_dp_alive(r->fork_count))
 		return APUS_ECLOSED;
 	apus_dp_worker_take_turn(r->worker);
-	n = apus_dp_reader_access(r->dp, select, take, apus_mono_now(), samples_out, max);
+	n = apus_dp_reader_access(r->dp, select, take, access_time(r->dp), samples_out, max);
 	apus_dp_worker_end_turn(r->worker);
 	return n;
 }

@@ -220,6 +220,7 @@ uint32_t apus_dp_history_store(struct apus_dp_history *h, struct apus_dp_instanc
 	uint32_t idx;
 
 	tick(h, record->reception_time);
+	h->any_expires |= record->expires_at.ns != INT64_MAX;
 	*displaced_out = !h->options.keep_all && instance->sample_count > 0 &&
 			 (instance->sample_count >= h->options.depth ||
 			  h->sample_count >= h->options.max_samples);

@@ -89,6 +89,7 @@ struct apus_dp_history {
 	uint32_t invalid_count; /* without */
 	uint32_t loan_count;
 	struct apus_mono clock; /* latest time seen; dates the drop of an instance */
+	bool any_expires;       /* a sample with a finite lifespan was stored; never cleared */
 	struct apus_dp_history_counters counters;
 };
 
@@ -157,6 +158,13 @@ uint32_t apus_dp_history_writer_gone(struct apus_dp_history *h,
 int apus_dp_history_access(struct apus_dp_history *h, const struct apus_dp_select *select,
 			   bool take, struct apus_mono now, struct apus_dp_loan *loans_out,
 			   uint32_t max);
+/** True if the result of an access depends on the time. If not, the history's own clock serves as well, and
+ *  the caller need not read one (30 ns, which every single sample would pay). */
+static inline bool apus_dp_history_is_timed(const struct apus_dp_history *h)
+{
+	return h->any_expires ||
+	       (h->options.deadline_ns != 0 && h->options.deadline_ns != APUS_INFINITE_NS);
+}
 /** Gives one loan back. Returns 0 or APUS_EINVAL if that entry is not lent. */
 int apus_dp_history_return(struct apus_dp_history *h, uint32_t entry_idx);
 /** True if an access with this select (NULL = all) would return something. */

@@ -387,7 +387,9 @@ static void lifespan(void **state)
 
 	(void)state;
 	init(&f, &o);
+	assert_false(apus_dp_history_is_timed(&f.h));
 	store_until(&f, 'a', 0, 0, ms(100));
+	assert_true(apus_dp_history_is_timed(&f.h));
 	store_until(&f, 'b', 0, 0, ms(200));
 	n = apus_dp_history_access(&f.h, NULL, false, (struct apus_mono){ms(100).ns - 1}, f.loans,
 				   16);
@@ -409,6 +411,29 @@ static void lifespan(void **state)
 	assert_int_equal(f.h.counters.expired, 2);
 	assert_int_equal(f.h.sample_count, 0);
 	assert_int_equal(f.released[0] + f.released[1], 2);
+	assert_true(apus_dp_history_is_timed(&f.h)); /* once is for ever */
+	fini(&f);
+}
+
+/* What has neither deadline nor lifespan does not depend on the time. */
+static void who_needs_a_clock(void **state)
+{
+	struct fixture f;
+	struct apus_dp_history_options o = options(&f);
+
+	(void)state;
+	o.deadline_ns = APUS_INFINITE_NS;
+	init(&f, &o);
+	store_until(&f, 'a', 0, 0, (struct apus_mono){INT64_MAX});
+	assert_false(apus_dp_history_is_timed(&f.h));
+	fini(&f);
+	o.deadline_ns = 0;
+	init(&f, &o);
+	assert_false(apus_dp_history_is_timed(&f.h));
+	fini(&f);
+	o.deadline_ns = 1;
+	init(&f, &o);
+	assert_true(apus_dp_history_is_timed(&f.h));
 	fini(&f);
 }
 
@@ -564,6 +589,7 @@ int main(void)
 		cmocka_unit_test(no_writers_when_the_last_one_leaves),
 		cmocka_unit_test(selections),
 		cmocka_unit_test(lifespan),
+		cmocka_unit_test(who_needs_a_clock),
 		cmocka_unit_test(loans_outlive_what_happens_to_the_history),
 		cmocka_unit_test(a_loan_pins_its_instance),
 		cmocka_unit_test(prune),
