@@ -38,6 +38,7 @@ struct apus_dp_cache_limits {
 struct apus_dp_entry {
 	apus_seq seq;              /* 0 = not in the cache */
 	struct apus_wall source;   /* source timestamp */
+	uint64_t offset_bytes;     /* the user's: payload bytes of all samples before it */
 	uint32_t payload_bytes;    /* 0 = no payload */
 	uint32_t instance_idx;
 	uint32_t next, prev;       /* by sequence number */

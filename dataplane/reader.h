@@ -71,6 +71,8 @@ struct apus_dp_reader_counters {
 	struct apus_counter no_slot;         /* pool empty: too many loans */
 	struct apus_counter fragments;       /* DATA_FRAG submessages */
 	struct apus_counter bad_fragment;    /* of another size than the sample's first, or too many */
+	struct apus_counter late_fragments;  /* of samples that are complete, or not wanted any more */
+	struct apus_counter assembly_full;   /* fragments dropped because too many samples were begun */
 	struct apus_counter incomplete;      /* samples given up with fragments missing */
 	struct apus_counter nack_frags_sent;
 	struct apus_counter heartbeats;
@@ -106,7 +108,9 @@ struct apus_dp_assembly {
 	uint32_t sample_bytes, fragment_bytes, fragment_count;
 	uint32_t have, highest; /* fragments; highest number seen */
 	uint32_t asked_left;    /* of those asked for last */
+	struct apus_mono asked_at;
 	bool asked;
+	bool settled; /* nothing is on its way: what is missing may be asked for */
 	uint8_t change;
 	bool key_only;
 	bool has_hash;
@@ -135,6 +139,7 @@ struct apus_dp_reader_state {
 	int64_t greet_ns;             /* present back-off of requests before the first HEARTBEAT */
 	uint32_t ack_count;
 	uint32_t frag_count;     /* of NACK_FRAGs */
+	struct apus_dp_count frag_hb_count; /* of its HEARTBEAT_FRAGs */
 	uint32_t assembly_count; /* its samples being put together */
 	struct apus_dp_held *held_first, *held_last; /* by sequence number */
 };
@@ -200,6 +205,10 @@ void apus_dp_reader_data(struct apus_dp_reader_state *state, const struct apus_w
 /** Handles a DATA_FRAG from a matched writer. */
 void apus_dp_reader_frag(struct apus_dp_reader_state *state, const struct apus_wire_data_frag *frag,
 			 const struct apus_dp_origin *origin, struct apus_mono now);
+/** Handles a HEARTBEAT_FRAG of a matched writer. */
+void apus_dp_reader_heartbeat_frag(struct apus_dp_reader_state *state,
+				   const struct apus_wire_heartbeat_frag *heartbeat,
+				   struct apus_mono now);
 /** Handles a DATA of the SPDP writer at a stateless reader. */
 void apus_dp_reader_stateless(struct apus_dp_reader *reader, const struct apus_guid *writer,
 			      const struct apus_wire_data *data,

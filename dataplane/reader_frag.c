@@ -4,12 +4,17 @@
  *
  * A reader puts together at most assembly_max samples at a time. One begins with its first fragment, if
  * the sample is wanted, not above the declared size, and a slot is free; so memory is spent only for what
- * arrived. Fragment size and sample size must be those of the first fragment. When all places are taken
- * the one that has waited longest gives way: a reliable writer is asked again, a best-effort sample is
- * counted as incomplete.
+ * arrived. Fragment size and sample size must be those of the first fragment.
  *
- * Requests (NACK_FRAG) name up to 256 missing fragments; the next request leaves as soon as those have
- * come, or after a pause. So a sample of any size passes through a socket buffer of 256 fragments.
+ * When all places are taken, one whose writer has fallen silent or that cannot be asked for again gives
+ * way, then the latest sample of a writer that has several; else the new one has to wait its turn, and is
+ * asked for later. So samples are finished in the order in which they are delivered, and a writer that
+ * begins many keeps no other out.
+ *
+ * Requests (NACK_FRAG) name up to 256 missing fragments, no more than fit a small socket buffer unless
+ * the writer itself holds back (an Apus writer does). The next request leaves as soon as those have
+ * come, when a HEARTBEAT says that nothing more is on its way, or after a pause. So a sample of any size
+ * passes through a socket buffer of any size.
  */
 #include "dataplane/reader_internal.h"
 
@@ -20,7 +25,11 @@
 /* A fragment that came less than this ago means that more may be on their way. */
 #define QUIET_NS (1 * APUS_NS_PER_MS)
 /* Pause after which what is still missing is asked for again. */
-#define AGAIN_NS (15 * APUS_NS_PER_MS)
+#define AGAIN_NS (10 * APUS_NS_PER_MS)
+/* An assembly that got no fragment for so long may give way to another. */
+#define STALE_NS (100 * APUS_NS_PER_MS)
+/* Asked of foreign writers at a time, which answer at full speed. */
+#define ASK_BYTES ((uint32_t)128 * 1024)
 #define NACK_FRAG_BYTES 72
 
 static bool has(const struct apus_dp_assembly *a, uint32_t k)
@@ -45,24 +54,47 @@ static void end(struct apus_dp_reader *r, struct apus_dp_assembly *a)
 	a->state = NULL;
 }
 
-/* A free place, or that of the assembly that has waited longest. */
-static struct apus_dp_assembly *place(struct apus_dp_reader *r)
+static uint32_t give_way(struct apus_dp_reader *r, struct apus_dp_assembly *a)
 {
-	struct apus_dp_assembly *oldest = NULL;
+	apus_counter_add(&r->counters.incomplete, 1);
+	end(r, a);
+	return (uint32_t)(a - r->assemblies);
+}
+
+/* Which assembly gives way when all places are taken; assembly_max if none does. */
+static uint32_t choose(struct apus_dp_reader *r, const struct apus_dp_reader_state *s, apus_seq seq,
+		       struct apus_mono now)
+{
+	struct apus_dp_assembly *oldest = &r->assemblies[0], *latest = NULL;
 
 	for (uint32_t i = 0; i < r->config.assembly_max; i++) {
 		struct apus_dp_assembly *a = &r->assemblies[i];
 
-		if (!a->state)
-			return a;
-		if (!oldest || apus_mono_before(a->last, oldest->last))
+		if (apus_mono_before(a->last, oldest->last))
 			oldest = a;
+		if (a->state == s ? a->seq > seq : s->assembly_count == 0 && a->state->assembly_count > 1)
+			latest = !latest || a->seq > latest->seq ? a : latest;
 	}
-	if (oldest) {
-		apus_counter_add(&r->counters.incomplete, 1);
-		end(r, oldest);
-	}
-	return oldest;
+	if (!oldest->state->reliable || now.ns - oldest->last.ns >= STALE_NS)
+		return give_way(r, oldest);
+	return latest ? give_way(r, latest) : r->config.assembly_max;
+}
+
+/* A place for an assembly, or NULL. */
+static struct apus_dp_assembly *place(struct apus_dp_reader_state *s, apus_seq seq, struct apus_mono now)
+{
+	struct apus_dp_reader *r = s->reader;
+	uint32_t i;
+
+	for (i = 0; i < r->config.assembly_max; i++)
+		if (!r->assemblies[i].state)
+			return &r->assemblies[i];
+	if (i > 0)
+		i = choose(r, s, seq, now);
+	if (i < r->config.assembly_max)
+		return &r->assemblies[i];
+	apus_counter_add(&r->counters.assembly_full, 1);
+	return NULL;
 }
 
 /* A sample that can never be stored is settled at its first fragment, or it would be offered for ever. */
@@ -76,7 +108,7 @@ static void settle_too_large(struct apus_dp_reader_state *s, apus_seq seq, struc
 
 static struct apus_dp_assembly *begin(struct apus_dp_reader_state *s,
 				      const struct apus_wire_data_frag *f,
-				      const struct apus_dp_origin *origin)
+				      const struct apus_dp_origin *origin, struct apus_mono now)
 {
 	struct apus_dp_reader *r = s->reader;
 	uint32_t count = f->sample_bytes / f->fragment_bytes + (f->sample_bytes % f->fragment_bytes != 0);
@@ -87,8 +119,10 @@ static struct apus_dp_assembly *begin(struct apus_dp_reader_state *s,
 		apus_counter_add(&r->counters.bad_fragment, 1);
 		return NULL;
 	}
-	a = place(r);
-	slot = a ? apus_shm_pool_acquire(&r->pool) : NONE;
+	a = place(s, f->seq, now);
+	if (!a)
+		return NULL;
+	slot = apus_shm_pool_acquire(&r->pool);
 	if (slot == NONE) {
 		apus_counter_add(&r->counters.no_slot, 1);
 		return NULL;
@@ -113,15 +147,20 @@ static struct apus_dp_assembly *begin(struct apus_dp_reader_state *s,
 	return a;
 }
 
-/* Copies fragments into place; numbers and sizes were proved by the parser. */
+/* Copies fragments that have not come yet into place; numbers and sizes were proved by the parser. */
 static void fill(struct apus_dp_reader *r, struct apus_dp_assembly *a,
 		 const struct apus_wire_data_frag *f, struct apus_mono now)
 {
-	memcpy(apus_dp_reader_slot(r, a->slot) + (size_t)(f->first - 1) * f->fragment_bytes,
-	       f->payload, f->payload_bytes);
+	uint8_t *sample = apus_dp_reader_slot(r, a->slot);
+
 	for (uint32_t k = f->first - 1; k < f->first - 1 + f->count; k++) {
+		size_t from = (size_t)(k - (f->first - 1)) * f->fragment_bytes;
+		size_t n = f->payload_bytes - from;
+
 		if (has(a, k))
 			continue;
+		memcpy(sample + (size_t)k * f->fragment_bytes, f->payload + from,
+		       n < f->fragment_bytes ? n : f->fragment_bytes);
 		a->bits[k / 64] |= UINT64_C(1) << k % 64;
 		a->have++;
 		if (a->asked_left)
@@ -130,6 +169,7 @@ static void fill(struct apus_dp_reader *r, struct apus_dp_assembly *a,
 	if (f->first - 1 + f->count > a->highest)
 		a->highest = f->first - 1 + f->count;
 	a->last = now;
+	a->settled = false;
 }
 
 /* The whole sample is there: it goes the way of every other, in the slot it lies in. */
@@ -165,15 +205,19 @@ void apus_dp_reader_frag(struct apus_dp_reader_state *state, const struct apus_w
 	struct apus_dp_assembly *a;
 
 	apus_counter_add(&r->counters.fragments, 1);
-	if (state->local || v == APUS_DP_SEQ_DUPLICATE || v == APUS_DP_SEQ_BEYOND)
+	if (state->local || v == APUS_DP_SEQ_BEYOND)
 		return;
+	if (v == APUS_DP_SEQ_DUPLICATE) {
+		apus_counter_add(&r->counters.late_fragments, 1);
+		return;
+	}
 	if (f->sample_bytes > r->config.payload_bytes_max) {
 		settle_too_large(state, f->seq, now);
 		return;
 	}
 	a = find(r, state, f->seq);
 	if (!a)
-		a = begin(state, f, origin);
+		a = begin(state, f, origin, now);
 	if (!a)
 		return;
 	if (a->sample_bytes != f->sample_bytes || a->fragment_bytes != f->fragment_bytes) {
@@ -207,16 +251,33 @@ void apus_dp_reader_sweep_fragments(struct apus_dp_reader_state *state)
 	}
 }
 
-/* One NACK_FRAG: the first missing fragments, at most 256. Of a sample that is still arriving only the
- * holes. False if nothing is to be asked for now. */
-static bool ask_for(struct apus_dp_reader_state *s, struct apus_dp_assembly *a, struct apus_mono now)
+/* Fast DDS sends large samples from a thread of its own and heartbeats from another, by a timer. */
+static bool heartbeats_aside(const struct apus_prefix *p)
+{
+	return p->bytes[0] == 0x01 && p->bytes[1] == 0x0f;
+}
+
+/* What was asked for last may still come. */
+static bool is_under_way(const struct apus_dp_assembly *a, struct apus_mono now)
+{
+	return a->asked && a->asked_left && !a->settled && now.ns - a->last.ns < AGAIN_NS &&
+	       now.ns - a->asked_at.ns < AGAIN_NS;
+}
+
+/* One NACK_FRAG: the first missing fragments, at most 256 and within the budget. Of a sample that may
+ * still be arriving only the holes. False if nothing is to be asked for now. */
+static bool ask_for(struct apus_dp_reader_state *s, struct apus_dp_assembly *a, uint32_t *budget,
+		    struct apus_mono now)
 {
 	struct apus_dp_reader *r = s->reader;
 	struct apus_wire_nack_frag n = {.reader = r->eid, .writer = s->eid, .seq = a->seq};
-	bool quiet = now.ns - a->last.ns >= QUIET_NS || (a->asked && a->asked_left == 0);
+	bool quiet = a->settled || now.ns - a->last.ns >= QUIET_NS || (a->asked && a->asked_left == 0);
 	uint32_t end_k = quiet ? a->fragment_count : a->highest;
 
-	for (uint32_t k = 0; k < end_k; k++) {
+	if (is_under_way(a, now))
+		return false;
+	a->asked_left = 0;
+	for (uint32_t k = 0; k < end_k && *budget; k++) {
 		if (has(a, k))
 			continue;
 		if (n.set.base == 0)
@@ -224,14 +285,35 @@ static bool ask_for(struct apus_dp_reader_state *s, struct apus_dp_assembly *a, 
 		if (!apus_wire_fragset_add(&n.set, k + 1))
 			break;
 		a->asked_left++;
+		*budget -= a->fragment_bytes < *budget ? a->fragment_bytes : *budget;
 	}
 	if (n.set.base == 0)
 		return false;
 	a->asked = true;
+	a->asked_at = now;
+	a->settled = false;
 	n.count = ++s->frag_count;
 	return apus_wire_nack_frag(apus_dp_out_at(&r->worker->out, &s->addr, &s->prefix,
 						  NACK_FRAG_BYTES),
 				   &n) == 0;
+}
+
+void apus_dp_reader_settle_fragments(struct apus_dp_reader_state *state, apus_seq last)
+{
+	struct apus_dp_reader *r = state->reader;
+	bool asks = false;
+
+	if (heartbeats_aside(&state->prefix))
+		return;
+	for (uint32_t i = 0; i < r->config.assembly_max; i++) {
+		struct apus_dp_assembly *a = &r->assemblies[i];
+
+		if (a->state == state && a->seq <= last && !a->asked)
+			asks = a->settled = true;
+	}
+	/* What room was refused to comes back for room: that must not turn in circles. */
+	if (asks && !r->any_refused)
+		apus_dp_reader_queue_ack(state);
 }
 
 void apus_dp_reader_spare_fragmented(struct apus_dp_reader_state *state,
@@ -248,19 +330,50 @@ void apus_dp_reader_spare_fragmented(struct apus_dp_reader_state *state,
 	}
 }
 
-void apus_dp_reader_send_nack_frags(struct apus_dp_reader_state *state, struct apus_mono now)
+void apus_dp_reader_heartbeat_frag(struct apus_dp_reader_state *state,
+				   const struct apus_wire_heartbeat_frag *heartbeat,
+				   struct apus_mono now)
 {
-	struct apus_dp_reader *r = state->reader;
+	struct apus_dp_assembly *a;
+	uint32_t budget = UINT32_MAX;
+
+	if (!state->reliable || state->local)
+		return;
+	/* Other writers send them in the middle of a sample, where they tell us nothing. */
+	if (!apus_dp_prefix_is_apus(&state->prefix) ||
+	    !apus_dp_count_accept(&state->frag_hb_count, (int32_t)heartbeat->count, now))
+		return;
+	a = find(state->reader, state, heartbeat->seq);
+	if (!a)
+		return;
+	a->settled = true;
+	if (ask_for(state, a, &budget, now))
+		apus_counter_add(&state->reader->counters.nack_frags_sent, 1);
+}
+
+/* The assembly of a writer's lowest number above `seq`. */
+static struct apus_dp_assembly *next_above(struct apus_dp_reader_state *s, apus_seq seq)
+{
+	struct apus_dp_reader *r = s->reader;
+	struct apus_dp_assembly *next = NULL;
 
 	for (uint32_t i = 0; i < r->config.assembly_max; i++) {
 		struct apus_dp_assembly *a = &r->assemblies[i];
 
-		if (a->state != state)
-			continue;
-		a->asked_left = 0;
-		if (ask_for(state, a, now))
-			apus_counter_add(&r->counters.nack_frags_sent, 1);
+		if (a->state == s && a->seq > seq && (!next || a->seq < next->seq))
+			next = a;
 	}
+	return next;
+}
+
+void apus_dp_reader_send_nack_frags(struct apus_dp_reader_state *state, struct apus_mono now)
+{
+	struct apus_dp_reader *r = state->reader;
+	uint32_t budget = apus_dp_prefix_is_apus(&state->prefix) ? UINT32_MAX : ASK_BYTES;
+
+	for (struct apus_dp_assembly *a = next_above(state, 0); a; a = next_above(state, a->seq))
+		if (ask_for(state, a, &budget, now))
+			apus_counter_add(&r->counters.nack_frags_sent, 1);
 	if (!apus_dp_timer_armed(&state->timer))
 		apus_dp_wheel_arm(&r->worker->wheel, &state->timer, apus_mono_add(now, AGAIN_NS));
 }

@@ -214,6 +214,8 @@ void apus_dp_reader_heartbeat(struct apus_dp_reader_state *state,
 		apus_dp_inbox_assert(&state->reader->inbox, state->slot, now);
 	if (!(result & APUS_DP_HB_ACK))
 		return;
+	if (state->assembly_count && !heartbeat->final)
+		apus_dp_reader_settle_fragments(state, heartbeat->last);
 	if (apus_dp_window_has_missing(&state->window))
 		apus_dp_reader_ask(state, now, delay_ns);
 	else if (delay_ns == 0)

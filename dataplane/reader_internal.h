@@ -61,6 +61,8 @@ void apus_dp_reader_sweep_fragments(struct apus_dp_reader_state *state);
 /** Takes samples of which fragments have come out of a request for whole samples. */
 void apus_dp_reader_spare_fragmented(struct apus_dp_reader_state *state,
 				     struct apus_wire_seqset *set);
+/** A HEARTBEAT that wants an answer says that of the samples up to `last` nothing more is on its way. */
+void apus_dp_reader_settle_fragments(struct apus_dp_reader_state *state, apus_seq last);
 /** Asks for the missing fragments of every sample being put together. */
 void apus_dp_reader_send_nack_frags(struct apus_dp_reader_state *state, struct apus_mono now);
 

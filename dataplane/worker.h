@@ -94,6 +94,13 @@ struct apus_dp_worker {
 	bool spawned;
 };
 
+/** True for a participant of this implementation: GUID prefixes begin with the vendor's number. What depends
+ *  on it is efficiency only, never correctness. */
+static inline bool apus_dp_prefix_is_apus(const struct apus_prefix *prefix)
+{
+	return prefix->bytes[0] == 0x01 && prefix->bytes[1] == 0xee;
+}
+
 /** Creates a worker. Returns 0 or APUS_ENOMEM, APUS_EIO. The queue is taken over on success only. */
 int apus_dp_worker_create(const struct apus_dp_worker_config *config,
 			  struct apus_dp_worker **worker_out);

@@ -90,12 +90,22 @@ static void on_data_frag(struct context *c, const struct apus_wire_data_frag *fr
 		apus_dp_reader_frag(s, frag, &origin, c->now);
 }
 
+static void on_heartbeat_frag(struct context *c, const struct apus_wire_heartbeat_frag *hb)
+{
+	struct apus_guid writer = source_guid(c, hb->writer);
+	struct apus_dp_reader_state *s;
+
+	for (s = first_for(c, &writer, hb->reader); s;
+	     s = next_for(s->chain_next, &writer, hb->reader))
+		apus_dp_reader_heartbeat_frag(s, hb, c->now);
+}
+
 static void on_nack_frag(struct context *c, const struct apus_wire_nack_frag *nack)
 {
 	struct apus_guid reader = source_guid(c, nack->reader);
 	struct apus_dp_writer *w = apus_dp_worker_writer(c->worker, nack->writer);
 
-	if (w && apus_dp_writer_nack_frag(w, &reader, nack))
+	if (w && apus_dp_writer_nack_frag(w, &reader, nack, c->now))
 		c->evidence = true;
 	else
 		apus_counter_add(&c->worker->counters.rx_unmatched, 1);
@@ -148,7 +158,8 @@ static void on_submessage(struct context *c, const struct apus_wire_submessage *
 	case APUS_WIRE_ACKNACK: on_acknack(c, &m->acknack); break;
 	case APUS_WIRE_DATA_FRAG: on_data_frag(c, &m->data_frag); break;
 	case APUS_WIRE_NACK_FRAG: on_nack_frag(c, &m->nack_frag); break;
-	default: break; /* INFO_… acted on the receiver; HEARTBEAT_FRAG tells nothing we need */
+	case APUS_WIRE_HEARTBEAT_FRAG: on_heartbeat_frag(c, &m->heartbeat_frag); break;
+	default: break; /* INFO_… acted on the receiver */
 	}
 }
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The writer's side of the protocol; see writer.h. In this file: life, writing, sending, acknowledgements,
- * heartbeats. Adoption of snapshots is in writer_adopt.c.
+ * heartbeats. Large samples are in writer_frag.c, adoption of snapshots in writer_adopt.c.
  */
-#include "dataplane/writer.h"
-
 #include "dataplane/reader.h"
-#include "dataplane/worker.h"
+#include "dataplane/writer_internal.h"
 
 #include <apus/participant.h>
 
@@ -20,15 +18,8 @@
 /* A data message asks for an acknowledgement every so many samples, so that a KEEP_ALL history drains
  * without waiting for the timer. */
 #define HB_ASK_EVERY 32
-/* An acknowledgement count that ran backwards is believed again after this silence: its sender restarted
- * its counter, or the high count was forged. */
-#define COUNT_FORGET_NS (APUS_NS_PER_SEC / 2)
-/* Submessage sizes with headers. */
-#define HEARTBEAT_BYTES 32
-#define GAP_BYTES 68
-
-/* Of a large sample so much is sent unasked to reliable readers: about what their socket buffers hold. */
-#define PUSH_BYTES ((uint32_t)192 * 1024)
+/* What a DATA costs beside its payload, for the budget of a repair. */
+#define DATA_OVERHEAD_BYTES 64
 /* Samples filtered out are declared irrelevant within this time, merged, or with the next passing one. */
 #define GAP_FLUSH_NS APUS_NS_PER_MS
 
@@ -97,9 +88,8 @@ static void put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
 		apus_counter_add(&w->counters.heartbeats, 1);
 }
 
-/* Inline QoS of a sample: what kind of change it is, and of which instance. */
-static struct apus_wire_inline_out inline_qos(const struct apus_dp_writer *w,
-					      const struct apus_dp_entry *e)
+struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_writer *w,
+						      const struct apus_dp_entry *e)
 {
 	struct apus_wire_inline_out qos = {0};
 
@@ -108,46 +98,6 @@ static struct apus_wire_inline_out inline_qos(const struct apus_dp_writer *w,
 		qos.key_hash = w->cache.instances[e->instance_idx].key_hash;
 	}
 	return qos;
-}
-
-/* Fragment number n (1 …) of a sample. */
-static void put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
-			 const struct apus_dp_addr *to, const struct apus_prefix *dest,
-			 struct apus_eid reader)
-{
-	const struct apus_dp_entry *e = &w->cache.entries[slot];
-	uint32_t size = w->worker->config.fragment_bytes;
-	uint32_t offset = (n - 1) * size;
-	struct apus_wire_data_frag_out f = {
-		.reader = reader,
-		.writer = w->eid,
-		.seq = e->seq,
-		.first = n,
-		.count = 1,
-		.fragment_bytes = (uint16_t)size,
-		.sample_bytes = e->payload_bytes,
-		.payload = apus_dp_cache_payload(&w->cache, slot) + offset,
-		.payload_bytes = e->payload_bytes - offset < size ? e->payload_bytes - offset : size,
-		.key_only = e->key_only,
-		.qos = inline_qos(w, e),
-	};
-
-	apus_dp_out_frag(&w->worker->out, to, dest, e->source, &f);
-	apus_counter_add(&w->counters.fragments, 1);
-}
-
-/* A reliable reader gets the beginning of a large sample unasked and requests the rest as it has room;
- * best effort gets it all. */
-static void put_fragments(struct apus_dp_writer *w, uint32_t slot, const struct apus_dp_addr *to,
-			  const struct apus_prefix *dest, struct apus_eid reader)
-{
-	uint32_t size = w->worker->config.fragment_bytes;
-	uint32_t count = (w->cache.entries[slot].payload_bytes + size - 1) / size;
-
-	if (w->config.reliable && count > PUSH_BYTES / size + 1)
-		count = PUSH_BYTES / size + 1;
-	for (uint32_t n = 1; n <= count; n++)
-		put_fragment(w, slot, n, to, dest, reader);
 }
 
 static void put_sample(struct apus_dp_writer *w, uint32_t slot, const struct apus_dp_addr *to,
@@ -161,14 +111,10 @@ static void put_sample(struct apus_dp_writer *w, uint32_t slot, const struct apu
 		.payload = apus_dp_cache_payload(&w->cache, slot),
 		.payload_bytes = e->payload_bytes,
 		.key_only = e->key_only,
-		.qos = inline_qos(w, e),
+		.qos = apus_dp_writer_inline_qos(w, e),
 	};
 
 	apus_counter_add(&w->counters.data_sent, 1);
-	if (e->payload_bytes > w->worker->config.fragment_bytes) {
-		put_fragments(w, slot, to, dest, reader);
-		return;
-	}
 	if (hash_only && e->kind != APUS_ALIVE && e->key_only) {
 		d.payload = NULL;
 		d.payload_bytes = 0;
@@ -201,9 +147,17 @@ static void put_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state 
 
 	if (run->start == 0)
 		return;
-	if (apus_wire_gap(apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix, GAP_BYTES), &gap) == 0)
+	if (apus_wire_gap(apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix, APUS_DP_GAP_BYTES), &gap) == 0)
 		apus_counter_add(&w->counters.gaps, 1);
 	run->start = 0;
+}
+
+void apus_dp_writer_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+			apus_seq start, apus_seq end)
+{
+	struct gap_run run = {start, end};
+
+	put_gap(w, s, &run);
 }
 
 void apus_dp_writer_flush_gap(struct apus_dp_writer *writer, struct apus_dp_writer_state *state)
@@ -239,12 +193,6 @@ static void judge(struct apus_dp_writer *w, uint32_t slot)
 	}
 }
 
-static bool is_rejected(const struct apus_dp_writer *w, uint32_t slot, uint32_t state_idx)
-{
-	return state_idx < APUS_DP_VERDICTS &&
-	       (w->cache.entries[slot].rejected[state_idx / 64] >> state_idx % 64 & 1);
-}
-
 /* True if some reader behind a destination wants the sample; then it goes once, for all of them. */
 static bool wanted(const struct apus_dp_writer *w, uint32_t slot, uint32_t destination)
 {
@@ -252,7 +200,7 @@ static bool wanted(const struct apus_dp_writer *w, uint32_t slot, uint32_t desti
 		return true;
 	for (uint32_t i = 0; i < w->match_count; i++)
 		if (w->states[w->order[i]].destination == destination &&
-		    !w->states[w->order[i]].local && !is_rejected(w, slot, w->order[i]))
+		    !w->states[w->order[i]].local && !apus_dp_writer_is_rejected(w, slot, w->order[i]))
 			return true;
 	return false;
 }
@@ -289,11 +237,17 @@ static void send_to(struct apus_dp_writer *w, uint32_t slot, uint32_t i)
 
 	if (d->filtered)
 		flush_gaps(w, i);
-	put_sample(w, slot, &d->addr, dest, d->eid, d->hash_only_dispose);
+	if (apus_dp_writer_is_large(w, slot)) {
+		apus_counter_add(&w->counters.data_sent, 1);
+		apus_dp_writer_push(w, slot, i);
+	} else {
+		put_sample(w, slot, &d->addr, dest, d->eid, d->hash_only_dispose);
+	}
 	if (d->reliable)
 		put_heartbeat(w,
-			      apus_dp_out_at(&w->worker->out, &d->addr, dest, HEARTBEAT_BYTES),
-			      d->eid, !wants_answer(w, d));
+			      apus_dp_out_at(&w->worker->out, &d->addr, dest, APUS_DP_HEARTBEAT_BYTES),
+			      d->eid,
+			      !apus_dp_writer_is_large(w, slot) && !wants_answer(w, d));
 }
 
 static void send_to_destinations(struct apus_dp_writer *w, uint32_t slot, struct apus_mono now)
@@ -451,6 +405,8 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 
 	if (rc != 0)
 		return rc;
+	e.offset_bytes = writer->written_bytes;
+	writer->written_bytes += change->payload_bytes;
 	displaced = apus_dp_cache_add(&writer->cache, slot, &e);
 	writer->last++;
 	apus_counter_add(&writer->counters.written, 1);
@@ -470,7 +426,8 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 
 /* --- requests ---------------------------------------------------------------------------------- */
 
-static struct apus_dp_writer_state *find_state(struct apus_dp_writer *w, const struct apus_guid *guid)
+struct apus_dp_writer_state *apus_dp_writer_find_state(struct apus_dp_writer *w,
+						       const struct apus_guid *guid)
 {
 	uint32_t low = 0, high = w->match_count;
 
@@ -489,24 +446,72 @@ static struct apus_dp_writer_state *find_state(struct apus_dp_writer *w, const s
 	return NULL;
 }
 
+/* True if a number was sent to a reader on request just now; else notes that it is. A number 256 away may
+ * be taken for it: that one is then asked for again. */
+static bool just_repaired(struct apus_dp_writer_state *s, apus_seq seq, struct apus_mono now)
+{
+	uint64_t bit = UINT64_C(1) << (uint64_t)seq % 64;
+	uint64_t *word = &s->repaired[(uint64_t)seq / 64 % 4];
+
+	if (now.ns - s->repaired_at.ns >= APUS_DP_SUPPRESS_NS) {
+		memset(s->repaired, 0, sizeof(s->repaired));
+		s->repaired_at = now;
+	}
+	if (*word & bit)
+		return true;
+	*word |= bit;
+	return false;
+}
+
+/* An answer under way. */
+struct repair {
+	struct apus_mono now;
+	struct gap_run run;
+	uint32_t budget; /* bytes that may still be sent; what is left over is asked for again */
+};
+
+/* Sends one sample again, within the budget. */
+static void repair_sample(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint32_t slot,
+			  struct repair *r)
+{
+	const struct apus_dp_entry *e = &w->cache.entries[slot];
+	uint32_t bytes = e->payload_bytes + DATA_OVERHEAD_BYTES;
+
+	if (r->budget == 0)
+		return;
+	if (just_repaired(s, e->seq, r->now)) {
+		apus_counter_add(&w->counters.suppressed, 1);
+		return;
+	}
+	apus_counter_add(&w->counters.repairs, 1);
+	if (apus_dp_writer_is_large(w, slot)) {
+		apus_counter_add(&w->counters.data_sent, 1);
+		bytes = apus_dp_writer_push_again(w, slot, s, r->budget);
+		if (bytes == 0)
+			bytes = r->budget; /* not even one fragment: later */
+	} else {
+		put_sample(w, slot, &s->addr, &s->prefix, s->eid, s->hash_only_dispose);
+	}
+	r->budget -= bytes < r->budget ? bytes : r->budget;
+}
+
 /* Answers a request for one number: the sample, or a place in the run of irrelevant ones. */
 static void repair_one(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apus_seq seq,
-		       struct gap_run *run)
+		       struct repair *r)
 {
 	uint32_t slot = seq >= s->relevant ? apus_dp_cache_find(&w->cache, seq) : NONE;
 
-	if (slot == NONE || is_rejected(w, slot, (uint32_t)(s - w->states))) {
-		if (run->start && run->end == seq) {
-			run->end = seq + 1;
+	if (slot == NONE || apus_dp_writer_is_rejected(w, slot, (uint32_t)(s - w->states))) {
+		if (r->run.start && r->run.end == seq) {
+			r->run.end = seq + 1;
 			return;
 		}
-		put_gap(w, s, run);
-		*run = (struct gap_run){seq, seq + 1};
+		put_gap(w, s, &r->run);
+		r->run = (struct gap_run){seq, seq + 1};
 		return;
 	}
-	put_gap(w, s, run);
-	put_sample(w, slot, &s->addr, &s->prefix, s->eid, s->hash_only_dispose);
-	apus_counter_add(&w->counters.repairs, 1);
+	put_gap(w, s, &r->run);
+	repair_sample(w, s, slot, r);
 }
 
 /* The whole irrelevant past of a late joiner goes into one GAP, however long it is. */
@@ -524,25 +529,25 @@ static apus_seq skip_past(struct apus_dp_writer *w, const struct apus_dp_writer_
 }
 
 static void repair(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
-		   const struct apus_wire_seqset *set)
+		   const struct apus_wire_seqset *set, struct apus_mono now)
 {
-	struct gap_run run = {0, 0};
-	apus_seq from = skip_past(w, s, set->base, &run);
+	struct repair r = {.now = now, .budget = s->push_bytes};
+	apus_seq from = skip_past(w, s, set->base, &r.run);
 
 	for (uint32_t i = 0; i < set->num_bits; i++) {
 		apus_seq seq = set->base + i;
 
 		if (seq >= from && seq <= w->last && apus_wire_bit_test(set->bitmap, i))
-			repair_one(w, s, seq, &run);
+			repair_one(w, s, seq, &r);
 	}
-	put_gap(w, s, &run);
+	put_gap(w, s, &r.run);
 }
 
 static bool acknack_is_fresh(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 			     const struct apus_wire_acknack *a, struct apus_mono now)
 {
 	if (s->heard.ns && !apus_wire_count_newer(a->count, s->ack_count) &&
-	    now.ns - s->heard.ns < COUNT_FORGET_NS) {
+	    now.ns - s->heard.ns < APUS_DP_COUNT_FORGET_NS) {
 		apus_counter_add(&w->counters.acknacks_stale, 1);
 		return false;
 	}
@@ -556,7 +561,7 @@ static bool acknack_is_fresh(struct apus_dp_writer *w, struct apus_dp_writer_sta
 bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_guid *reader,
 			    const struct apus_wire_acknack *acknack, struct apus_mono now)
 {
-	struct apus_dp_writer_state *s = find_state(writer, reader);
+	struct apus_dp_writer_state *s = apus_dp_writer_find_state(writer, reader);
 	bool missing = acknack->set.num_bits > 0;
 
 	if (!s || !s->reliable || s->local)
@@ -568,46 +573,18 @@ bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_gui
 	s->ack_count = acknack->count;
 	if (acknack->set.base > 0 && acknack->set.base - 1 > s->acked) {
 		s->acked = acknack->set.base - 1;
+		apus_dp_writer_push_acked(s);
 		acknowledged(writer);
 	}
 	if (missing)
-		repair(writer, s, &acknack->set);
+		repair(writer, s, &acknack->set, now);
 	/* A request is followed by where things stand, and an ACKNACK without the final flag is always
 	 * answered: a reader that has just matched may be waiting for the first HEARTBEAT. */
 	if (missing || !acknack->final)
 		put_heartbeat(writer,
 			      apus_dp_out_at(&writer->worker->out, &s->addr, &s->prefix,
-					     HEARTBEAT_BYTES),
+					     APUS_DP_HEARTBEAT_BYTES),
 			      s->eid, s->acked >= writer->last);
-	return true;
-}
-
-bool apus_dp_writer_nack_frag(struct apus_dp_writer *writer, const struct apus_guid *reader,
-			      const struct apus_wire_nack_frag *nack)
-{
-	struct apus_dp_writer_state *s = find_state(writer, reader);
-	uint32_t size = writer->worker->config.fragment_bytes;
-	uint32_t slot, count;
-
-	if (!s || !s->reliable || s->local)
-		return false;
-	if (s->frag_count && !apus_wire_count_newer(nack->count, s->frag_count)) {
-		apus_counter_add(&writer->counters.acknacks_stale, 1);
-		return true;
-	}
-	s->frag_count = nack->count;
-	apus_counter_add(&writer->counters.nack_frags, 1);
-	slot = nack->seq >= s->relevant ? apus_dp_cache_find(&writer->cache, nack->seq) : NONE;
-	if (slot == NONE || is_rejected(writer, slot, (uint32_t)(s - writer->states))) {
-		struct gap_run run = {nack->seq, nack->seq + 1};
-
-		put_gap(writer, s, &run);
-		return true;
-	}
-	count = (writer->cache.entries[slot].payload_bytes + size - 1) / size;
-	for (uint32_t i = 0; i < nack->set.num_bits; i++)
-		if (apus_wire_bit_test(nack->set.bitmap, i) && nack->set.base + i <= count)
-			put_fragment(writer, slot, nack->set.base + i, &s->addr, &s->prefix, s->eid);
 	return true;
 }
 
@@ -617,7 +594,7 @@ void apus_dp_writer_heartbeat(struct apus_dp_writer *writer, struct apus_dp_writ
 {
 	put_heartbeat(writer,
 		      apus_dp_out_at(&writer->worker->out, &state->addr, &state->prefix,
-				     HEARTBEAT_BYTES),
+				     APUS_DP_HEARTBEAT_BYTES),
 		      state->eid, false);
 }
 

@@ -103,6 +103,7 @@ struct apus_dp_writer {
 	uint64_t written_bytes; /* payload of all samples ever written */
 	apus_seq min_acked;  /* lowest `acked` of all reliable matches; `last` without any */
 	uint32_t hb_count;
+	uint32_t frag_hb_count;
 	int64_t hb_period_ns; /* present back-off */
 	struct apus_dp_timer hb_timer;
 	struct apus_dp_timer gap_timer; /* flush of gap_start … gap_end of the states */

@@ -72,9 +72,10 @@ def told(writer, reader, sent, taken, sizes):
     done = [event for event in sent if event.get("event") == "done"]
     line = f"     {writer} to {reader}: {needed / 1e6:.1f} MB in {done[-1]['ms']} ms"
     counters = stats(sent)
-    if "tx.bytes" in counters:
-        line += f", sent / needed {counters['tx.bytes'] / needed:.2f}"
-    for name in ("writer.repairs", "writer.acknacks", "writer.nack_frags", "writer.heartbeats"):
+    if "queue.tx_bytes" in counters:
+        line += f", sent / needed {counters['queue.tx_bytes'] / needed:.2f}"
+    for name in ("writer.repairs", "writer.suppressed", "writer.acknacks", "writer.nack_frags",
+                 "writer.heartbeats"):
         if name in counters:
             line += f", {name.split('.')[1]} {counters[name]}"
     print(line, flush=True)

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large samples at the writer (RTPS 2.5 §8.4.14): DATA_FRAG out, NACK_FRAG in.
+ *
+ * A reader's socket buffer is small (212,992 bytes unless somebody raised it, of which small datagrams
+ * waste half) and the writer is fast, so a large sample is not poured out at once. To each reliable reader
+ * at most `push_bytes` are under way unasked: the beginning of the sample, and nothing while the reader has
+ * that much before it that is not acknowledged. A HEARTBEAT follows, and the reader requests the rest, so
+ * much at a time. push_bytes learns: it doubles when all that was sent has come, and halves when some of it
+ * is asked for again. So a transfer settles at what the path holds, whatever buffers were configured.
+ *
+ * A best-effort reader gets it all: it could not ask.
+ */
+#include "dataplane/writer_internal.h"
+
+#define NONE APUS_SHM_NO_SLOT
+
+/* Bounds of push_bytes. The lower one fits the smallest buffer with small fragments; the upper one keeps
+ * what one lost datagram can cost within reason. */
+#define PUSH_MIN_BYTES ((uint32_t)64 * 1024)
+#define PUSH_MAX_BYTES ((uint32_t)4 * 1024 * 1024)
+
+static uint32_t fragment_count(const struct apus_dp_writer *w, uint32_t slot)
+{
+	uint32_t size = w->worker->config.fragment_bytes;
+
+	return (w->cache.entries[slot].payload_bytes + size - 1) / size;
+}
+
+/* Fragment number n (1 …) of a sample. */
+static void put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
+			 const struct apus_dp_addr *to, const struct apus_prefix *dest,
+			 struct apus_eid reader)
+{
+	const struct apus_dp_entry *e = &w->cache.entries[slot];
+	uint32_t size = w->worker->config.fragment_bytes;
+	uint32_t offset = (n - 1) * size;
+	struct apus_wire_data_frag_out f = {
+		.reader = reader,
+		.writer = w->eid,
+		.seq = e->seq,
+		.first = n,
+		.count = 1,
+		.fragment_bytes = (uint16_t)size,
+		.sample_bytes = e->payload_bytes,
+		.payload = apus_dp_cache_payload(&w->cache, slot) + offset,
+		.payload_bytes = e->payload_bytes - offset < size ? e->payload_bytes - offset : size,
+		.key_only = e->key_only,
+		.qos = apus_dp_writer_inline_qos(w, e),
+	};
+
+	apus_dp_out_frag(&w->worker->out, to, dest, e->source, &f);
+	apus_counter_add(&w->counters.fragments, 1);
+}
+
+void apus_dp_writer_push_begin(struct apus_dp_writer_state *s)
+{
+	s->push_bytes = APUS_DP_PUSH_FIRST_BYTES;
+}
+
+static void grow(struct apus_dp_writer_state *s)
+{
+	s->push_bytes = s->push_bytes < PUSH_MAX_BYTES / 2 ? s->push_bytes * 2 : PUSH_MAX_BYTES;
+}
+
+static void shrink(struct apus_dp_writer_state *s)
+{
+	s->push_bytes = s->push_bytes > PUSH_MIN_BYTES * 2 ? s->push_bytes / 2 : PUSH_MIN_BYTES;
+}
+
+void apus_dp_writer_push_acked(struct apus_dp_writer_state *s)
+{
+	if (s->pushed_seq == 0 || s->acked < s->pushed_seq)
+		return;
+	if (!s->push_lost)
+		grow(s);
+	s->pushed_seq = 0;
+}
+
+/* Fragments 1 … count of a sample have been sent to a reader. */
+static void note_pushed(struct apus_dp_writer_state *s, apus_seq seq, uint32_t count)
+{
+	if (s->pushed_seq && s->pushed_seq != seq && s->acked < s->pushed_seq)
+		return; /* the older one is still being followed */
+	s->pushed_seq = count ? seq : 0;
+	s->pushed_to = count;
+	s->push_lost = false;
+}
+
+/* Bytes written before the sample in `slot` that a reader has not acknowledged. */
+static uint64_t outstanding(const struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+			    uint32_t slot)
+{
+	const struct apus_dp_entry *e = &w->cache.entries[slot];
+	uint32_t first = w->cache.head;
+
+	if (s->acked + 1 >= e->seq)
+		return 0;
+	if (w->cache.entries[first].seq <= s->acked) {
+		first = apus_dp_cache_find(&w->cache, s->acked + 1);
+		if (first == NONE)
+			return 0; /* displaced; what is behind it is unknown, and little */
+	}
+	return e->offset_bytes - w->cache.entries[first].offset_bytes;
+}
+
+/* What all readers behind a destination have room for. */
+static uint64_t room(const struct apus_dp_writer *w, uint32_t slot, uint32_t destination)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		const struct apus_dp_writer_state *s = &w->states[w->order[i]];
+		uint64_t behind;
+
+		if (s->destination != destination)
+			continue;
+		if (!s->reliable)
+			return UINT64_MAX;
+		behind = outstanding(w, s, slot);
+		behind = behind < s->push_bytes ? s->push_bytes - behind : 0;
+		if (behind < least)
+			least = behind;
+	}
+	return least;
+}
+
+/* How many of the first fragments go into so many bytes. */
+static uint32_t fitting(const struct apus_dp_writer *w, uint32_t slot, uint64_t bytes)
+{
+	uint64_t n = bytes / w->worker->config.fragment_bytes;
+	uint32_t count = fragment_count(w, slot);
+
+	return n < count ? (uint32_t)n : count;
+}
+
+void apus_dp_writer_push(struct apus_dp_writer *w, uint32_t slot, uint32_t destination)
+{
+	const struct apus_dp_destination *d = &w->destinations[destination];
+	uint32_t count = fitting(w, slot, room(w, slot, destination));
+
+	for (uint32_t n = 1; n <= count; n++)
+		put_fragment(w, slot, n, &d->addr, d->one_participant ? &d->prefix : NULL, d->eid);
+	for (uint32_t i = 0; d->reliable && i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		if (s->destination == destination && s->reliable)
+			note_pushed(s, w->cache.entries[slot].seq, count);
+	}
+}
+
+uint32_t apus_dp_writer_push_again(struct apus_dp_writer *w, uint32_t slot,
+				   struct apus_dp_writer_state *s, uint32_t budget)
+{
+	apus_seq seq = w->cache.entries[slot].seq;
+	uint32_t count = fitting(w, slot, budget);
+
+	if (s->pushed_seq == seq)
+		shrink(s); /* not one fragment has come */
+	for (uint32_t n = 1; n <= count; n++)
+		put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
+	note_pushed(s, seq, count);
+	return count * w->worker->config.fragment_bytes;
+}
+
+/* Learns from a request, and keeps the mark of what has been sent. */
+static void learn(struct apus_dp_writer_state *s, const struct apus_wire_nack_frag *nack)
+{
+	if (s->pushed_seq != nack->seq) {
+		s->pushed_seq = nack->seq;
+		s->pushed_to = 0;
+		s->push_lost = true; /* nothing is known of how it went */
+	} else if (nack->set.base <= s->pushed_to) {
+		if (!s->push_lost)
+			shrink(s);
+		s->push_lost = true;
+	} else {
+		if (!s->push_lost)
+			grow(s);
+		s->push_lost = false;
+	}
+}
+
+/* True if fragment n was sent in the last answer, and that was just now. */
+static bool just_sent(const struct apus_dp_writer_state *s, apus_seq seq, uint32_t n,
+		      struct apus_mono now)
+{
+	return s->answered_seq == seq && n >= s->answered_first && n <= s->answered_last &&
+	       now.ns - s->answered_at.ns < APUS_DP_SUPPRESS_NS;
+}
+
+/* That was all for now: whoever still misses something may say so at once. An Apus reader is told by
+ * HEARTBEAT_FRAG, which it answers with one request; Fast DDS 2.9 ignores those. */
+static void invite(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apus_seq seq,
+		   uint32_t fragments)
+{
+	struct apus_wire_heartbeat_frag hb = {
+		.reader = s->eid,
+		.writer = w->eid,
+		.seq = seq,
+		.last = fragments,
+		.count = ++w->frag_hb_count,
+	};
+
+	if (!apus_dp_prefix_is_apus(&s->prefix)) {
+		apus_dp_writer_heartbeat(w, s);
+		return;
+	}
+	(void)apus_wire_heartbeat_frag(apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix,
+						      APUS_DP_HEARTBEAT_BYTES),
+				       &hb);
+}
+
+/* Sends requested fragments within the budget; those left over are asked for again. */
+static void answer(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint32_t slot,
+		   const struct apus_wire_nack_frag *nack, struct apus_mono now)
+{
+	uint32_t count = fragment_count(w, slot), size = w->worker->config.fragment_bytes;
+	uint32_t budget = s->push_bytes, first = 0, last = 0;
+
+	for (uint32_t i = 0; i < nack->set.num_bits && budget >= size; i++) {
+		uint32_t n = nack->set.base + i;
+
+		if (!apus_wire_bit_test(nack->set.bitmap, i) || n > count)
+			continue;
+		if (just_sent(s, nack->seq, n, now)) {
+			apus_counter_add(&w->counters.suppressed, 1);
+			continue;
+		}
+		put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
+		budget -= size;
+		first = first ? first : n;
+		last = n;
+	}
+	if (last > s->pushed_to)
+		s->pushed_to = last;
+	if (first == 0)
+		return;
+	s->answered_seq = nack->seq;
+	s->answered_first = first;
+	s->answered_last = last;
+	s->answered_at = now;
+	invite(w, s, nack->seq, count);
+}
+
+bool apus_dp_writer_nack_frag(struct apus_dp_writer *writer, const struct apus_guid *reader,
+			      const struct apus_wire_nack_frag *nack, struct apus_mono now)
+{
+	struct apus_dp_writer_state *s = apus_dp_writer_find_state(writer, reader);
+	uint32_t slot;
+
+	if (!s || !s->reliable || s->local)
+		return false;
+	if (s->frag_count && !apus_wire_count_newer(nack->count, s->frag_count) &&
+	    now.ns - s->frag_heard.ns < APUS_DP_COUNT_FORGET_NS) {
+		apus_counter_add(&writer->counters.acknacks_stale, 1);
+		return true;
+	}
+	if (nack->seq > writer->last) {
+		apus_counter_add(&writer->counters.acknacks_forged, 1);
+		return true;
+	}
+	s->frag_count = nack->count;
+	s->frag_heard = now;
+	apus_counter_add(&writer->counters.nack_frags, 1);
+	slot = nack->seq >= s->relevant ? apus_dp_cache_find(&writer->cache, nack->seq) : NONE;
+	if (slot == NONE ||
+	    apus_dp_writer_is_rejected(writer, slot, (uint32_t)(s - writer->states))) {
+		apus_dp_writer_gap(writer, s, nack->seq, nack->seq + 1);
+		return true;
+	}
+	if (!apus_dp_writer_is_large(writer, slot))
+		return true; /* it was never cut: nonsense */
+	learn(s, nack);
+	answer(writer, s, slot, nack, now);
+	return true;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the writer share: writer.c (life, writing, repairs, heartbeats), writer_frag.c (large
+ * samples), writer_adopt.c. Nothing else includes this.
+ */
+#ifndef APUS_DATAPLANE_WRITER_INTERNAL_H
+#define APUS_DATAPLANE_WRITER_INTERNAL_H
+
+#include "dataplane/worker.h"
+#include "dataplane/writer.h"
+
+/** Submessage sizes with headers. */
+#define APUS_DP_HEARTBEAT_BYTES 32
+#define APUS_DP_GAP_BYTES       68
+
+/** An acknowledgement count that ran backwards is believed again after this silence: its sender restarted
+ *  its counter, or the high count was forged. */
+#define APUS_DP_COUNT_FORGET_NS (APUS_NS_PER_SEC / 2)
+
+/** What a reader has been sent is not sent again on request within this time: the request and the answer
+ *  to the one before have crossed (nackSuppressionDuration of RTPS 2.5 §8.4.7.1). */
+#define APUS_DP_SUPPRESS_NS (APUS_NS_PER_MS / 2)
+
+/** Bytes of large samples sent unasked at first; see writer_frag.c. */
+#define APUS_DP_PUSH_FIRST_BYTES ((uint32_t)96 * 1024)
+
+/** True if the sample is cut into fragments. */
+static inline bool apus_dp_writer_is_large(const struct apus_dp_writer *w, uint32_t slot)
+{
+	return w->cache.entries[slot].payload_bytes > w->worker->config.fragment_bytes;
+}
+
+/** True if the filter of a matched reader rejected the sample. */
+static inline bool apus_dp_writer_is_rejected(const struct apus_dp_writer *w, uint32_t slot,
+					      uint32_t state_idx)
+{
+	return state_idx < APUS_DP_VERDICTS &&
+	       (w->cache.entries[slot].rejected[state_idx / 64] >> state_idx % 64 & 1);
+}
+
+/** writer.c: inline QoS of a sample: what kind of change it is, and of which instance. */
+struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_writer *w,
+						      const struct apus_dp_entry *e);
+/** State of a matched reader, or NULL. */
+struct apus_dp_writer_state *apus_dp_writer_find_state(struct apus_dp_writer *w,
+						       const struct apus_guid *guid);
+/** Says to one reader that numbers start … end - 1 are irrelevant to it. */
+void apus_dp_writer_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+			apus_seq start, apus_seq end);
+
+/** writer_frag.c: begins a new match. */
+void apus_dp_writer_push_begin(struct apus_dp_writer_state *s);
+/** Sends as much of a large sample to a destination as its readers have shown to have room for. */
+void apus_dp_writer_push(struct apus_dp_writer *w, uint32_t slot, uint32_t destination);
+/** Sends up to `budget` bytes of a large sample that a reader asked for as a whole. Returns the bytes. */
+uint32_t apus_dp_writer_push_again(struct apus_dp_writer *w, uint32_t slot,
+				   struct apus_dp_writer_state *s, uint32_t budget);
+/** A reader has acknowledged more. */
+void apus_dp_writer_push_acked(struct apus_dp_writer_state *s);
+
+#endif
