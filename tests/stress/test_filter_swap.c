@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Goal: while a filter changes more than a hundred times a second under full traffic, every sample taken
+ * satisfies the filter of the generation it was admitted under, and after a change nothing is queued that
+ * fails the new filter. On the direct route and over UDP.
+ * Method: generation g means the window low(g) <= x <= high(g); low and high come from a hash of g, so that
+ * a mixture of two generations (the expression of one, parameters of another) shows. One thread publishes
+ * x = 0 … RANGE - 1 over and over, one changes the filter and reads what is queued right after, one takes.
+ * The expression alternates between two forms, so expression and parameters change together.
+ */
+#include "stress_util.h"
+
+#include <sched.h>
+
+#define CHANGES          400
+#define CHANGE_PERIOD_NS (4 * MSEC)
+#define RANGE            1000
+
+struct arena {
+	struct apus_writer *writer;
+	struct apus_reader *reader;
+	_Atomic bool done;
+	uint64_t written, taken, generations_seen, queue_checked;
+	int64_t changing_ns; /* spent in set_filter */
+};
+
+/* ---- generations ----------------------------------------------------------------------------------- */
+
+struct window {
+	int32_t low, high;
+};
+
+static struct window window_of(uint64_t generation)
+{
+	uint64_t h = (generation + 1) * UINT64_C(0x9e3779b97f4a7c15);
+	struct window w = {.low = (int32_t)((h >> 33) % (RANGE - 100))};
+
+	w.high = w.low + 20 + (int32_t)((h >> 13) % 80);
+	return w;
+}
+
+static bool accepts(uint64_t generation, int32_t x)
+{
+	struct window w = window_of(generation);
+
+	return x >= w.low && x <= w.high;
+}
+
+static const char *expression_of(uint64_t generation)
+{
+	return generation % 2 ? "x BETWEEN %0 AND %1" : "NOT (x > %0) AND x >= %1";
+}
+
+/* The values are in `text`; the second form has them the other way round. */
+static void parameters_of(uint64_t generation, char text[2][16], const char *out[2])
+{
+	struct window w = window_of(generation);
+	bool swap = generation % 2 == 0;
+
+	snprintf(text[0], 16, "%d", swap ? w.high : w.low);
+	snprintf(text[1], 16, "%d", swap ? w.low : w.high);
+	out[0] = text[0];
+	out[1] = text[1];
+}
+
+/* ---- threads ----------------------------------------------------------------------------------------- */
+
+static bool going_on(struct arena *a)
+{
+	/* Relaxed: only ends loops; the joins order the rest. */
+	return !atomic_load_explicit(&a->done, memory_order_relaxed) && !stress_has_failed();
+}
+
+static void *publish(void *arg)
+{
+	struct arena *a = arg;
+	struct apus_shape shape = {.color = "RED"};
+
+	while (going_on(a)) {
+		int rc;
+
+		shape.x = (int32_t)(a->written % RANGE);
+		rc = apus_write(a->writer, &shape);
+		if (rc != 0)
+			stress_fail("write: %s", apus_strerror(rc));
+		a->written++;
+	}
+	return NULL;
+}
+
+static void check_taken(struct arena *a, const struct apus_sample *s, uint64_t *last)
+{
+	struct apus_shape shape;
+
+	if (!s->info.valid_data || !stress_shape(s, &shape))
+		return;
+	if (!accepts(s->info.filter_generation, shape.x))
+		stress_fail("x = %d was admitted under generation %llu", shape.x,
+			    (unsigned long long)s->info.filter_generation);
+	if (s->info.filter_generation < *last)
+		stress_fail("a generation went back");
+	a->generations_seen += s->info.filter_generation != *last;
+	*last = s->info.filter_generation;
+	a->taken++;
+}
+
+static void *take(void *arg)
+{
+	struct arena *a = arg;
+	struct apus_sample s[32];
+	uint64_t last = 0;
+
+	while (going_on(a)) {
+		int n = apus_take(a->reader, s, 32, NULL);
+
+		if (n == APUS_ELIMIT) {
+			sched_yield(); /* the other thread reads everything there is just now */
+			continue;
+		}
+		for (int i = 0; i < n; i++)
+			check_taken(a, &s[i], &last);
+		if (n > 0 && apus_return(a->reader, s, (uint32_t)n) != 0)
+			stress_fail("a taken sample was not lent");
+		stress_sleep(MSEC / 2); /* something is queued when a change comes */
+	}
+	return NULL;
+}
+
+/* What is queued right after a change satisfies the new filter, whatever it was admitted under. */
+static void check_queue(struct arena *a, uint64_t generation)
+{
+	struct apus_sample s[64];
+	int n = apus_read(a->reader, s, 64, NULL);
+
+	for (int i = 0; i < n; i++) {
+		struct apus_shape shape;
+
+		if (s[i].info.valid_data && stress_shape(&s[i], &shape) &&
+		    !accepts(generation, shape.x))
+			stress_fail("x = %d of generation %llu is queued under generation %llu",
+				    shape.x, (unsigned long long)s[i].info.filter_generation,
+				    (unsigned long long)generation);
+		a->queue_checked++;
+	}
+	if (n > 0)
+		apus_return(a->reader, s, (uint32_t)n);
+}
+
+static int64_t change_filter(struct arena *a, uint64_t generation)
+{
+	char text[2][16];
+	const char *parameters[2];
+
+	parameters_of(generation, text, parameters);
+	return apus_reader_set_filter(a->reader, expression_of(generation), parameters, 2, NULL);
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * SEC + ts.tv_nsec;
+}
+
+/* Half of the changes come at a steady rate, so that traffic passes under each; half back to back. */
+static void *change(void *arg)
+{
+	struct arena *a = arg;
+
+	for (uint64_t g = 2; g < CHANGES + 2 && !stress_has_failed(); g++) {
+		int64_t begin = now_ns(), rc = change_filter(a, g);
+
+		a->changing_ns += now_ns() - begin;
+		if (rc != (int64_t)g)
+			stress_fail("change to generation %llu: %lld", (unsigned long long)g,
+				    (long long)rc);
+		check_queue(a, g);
+		if (g % 2)
+			stress_sleep(2 * CHANGE_PERIOD_NS);
+	}
+	/* Relaxed: as in going_on(). */
+	atomic_store_explicit(&a->done, true, memory_order_relaxed);
+	return NULL;
+}
+
+/* ---- tests ---------------------------------------------------------------------------------------------- */
+
+static void make_endpoints(struct arena *a, struct apus_participant *wp,
+			   struct apus_participant *rp)
+{
+	struct apus_qos wq, rq;
+	struct apus_endpoint_options o = {.topic = "Swap", .type = &apus_shape_type, .qos = &rq};
+	char text[2][16];
+	const char *parameters[2];
+
+	stress_qos(true, &wq);
+	stress_qos(false, &rq);
+	parameters_of(1, text, parameters);
+	o.filter_expression = expression_of(1);
+	o.filter_parameters = parameters;
+	o.filter_parameter_count = 2;
+	assert_int_equal(apus_reader_create(rp, &o, &a->reader), 0);
+	o = (struct apus_endpoint_options){.topic = "Swap", .type = &apus_shape_type, .qos = &wq};
+	assert_int_equal(apus_writer_create(wp, &o, &a->writer), 0);
+	assert_int_equal(apus_writer_wait_matched(a->writer, 1, 30 * SEC), 0);
+	assert_int_equal(apus_reader_wait_matched(a->reader, 1, 30 * SEC), 0);
+}
+
+static void run(struct arena *a, const char *route)
+{
+	void *(*const body[])(void *) = {publish, take, change};
+	pthread_t thread[3];
+	int64_t begin = now_ns();
+
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, body[i], a), 0);
+	for (int i = 0; i < 3; i++)
+		pthread_join(thread[i], NULL);
+	print_message("%s: %llu written, %llu taken under %llu generations, %llu seen queued, "
+		      "%.0f changes/s, %.0f us each\n",
+		      route, (unsigned long long)a->written, (unsigned long long)a->taken,
+		      (unsigned long long)a->generations_seen, (unsigned long long)a->queue_checked,
+		      CHANGES * 1e9 / (double)(now_ns() - begin),
+		      (double)a->changing_ns / CHANGES / 1e3);
+	stress_check();
+	/* Else nothing was tried. */
+	assert_true(a->taken > CHANGES && a->generations_seen > CHANGES / 8 &&
+		    a->queue_checked > 0);
+}
+
+/* Everything the last filter accepts arrives, in order, and nothing else. Direct route only: a remote
+ * writer may rightly leave out a little longer what the former filter rejected. */
+static void finish_exactly(struct arena *a)
+{
+	struct window w = window_of(CHANGES + 1);
+	struct apus_shape shape = {.color = "RED"};
+	struct apus_sample s[32];
+	int32_t expected = w.low;
+	int n;
+
+	while ((n = apus_take(a->reader, s, 32, NULL)) > 0)
+		apus_return(a->reader, s, (uint32_t)n);
+	for (shape.x = 0; shape.x < RANGE; shape.x++)
+		assert_int_equal(apus_write(a->writer, &shape), 0);
+	while ((n = apus_take(a->reader, s, 32, NULL)) > 0) {
+		for (int i = 0; i < n; i++) {
+			assert_true(stress_shape(&s[i], &shape));
+			assert_int_equal(shape.x, expected++);
+			assert_int_equal(s[i].info.filter_generation, CHANGES + 1);
+		}
+		apus_return(a->reader, s, (uint32_t)n);
+	}
+	assert_int_equal(expected, w.high + 1);
+}
+
+static void test_same_participant(void **state)
+{
+	static struct arena a;
+	struct apus_participant *p = stress_participant("101", NULL);
+
+	(void)state;
+	stress_check();
+	make_endpoints(&a, p, p);
+	run(&a, "direct");
+	finish_exactly(&a);
+	apus_participant_destroy(p);
+}
+
+static void test_over_udp(void **state)
+{
+	static struct arena a;
+	struct apus_participant *wp = stress_participant("102", NULL);
+	struct apus_participant *rp = stress_participant("102", NULL);
+
+	(void)state;
+	stress_check();
+	make_endpoints(&a, wp, rp);
+	run(&a, "udp");
+	apus_participant_destroy(wp);
+	apus_participant_destroy(rp);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_same_participant),
+		cmocka_unit_test(test_over_udp),
+	};
+
+	alarm(300);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
