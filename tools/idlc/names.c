@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names: from IDL's scopes to C identifiers and registered type names. */
+#include "names.h"
+#include "types.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *idl_zalloc(size_t bytes)
+{
+	void *p = calloc(1, bytes ? bytes : 1);
+
+	if (!p) {
+		fputs("out of memory\n", stderr);
+		exit(1);
+	}
+	return p;
+}
+
+char *idl_printf(const char *format, ...)
+{
+	va_list args;
+	char *text;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(NULL, 0, format, args);
+	va_end(args);
+	text = idl_zalloc((size_t)n + 1);
+	va_start(args, format);
+	vsnprintf(text, (size_t)n + 1, format, args);
+	va_end(args);
+	return text;
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(a, *(const char *const *)b);
+}
+
+/* Words of C11 and C++17 that are no IDL keywords as well, in order. */
+static const char *const reserved[] = {
+	"_Alignas",      "_Alignof",    "_Atomic",
+	"_Bool",         "_Complex",    "_Generic",
+	"_Imaginary",    "_Noreturn",   "_Static_assert",
+	"_Thread_local", "alignas",     "alignof",
+	"and",           "and_eq",      "asm",
+	"auto",          "bitand",      "bitor",
+	"bool",          "break",       "case",
+	"catch",         "char",        "char16_t",
+	"char32_t",      "class",       "compl",
+	"const",         "const_cast",  "constexpr",
+	"continue",      "decltype",    "default",
+	"delete",        "do",          "double",
+	"dynamic_cast",  "else",        "enum",
+	"explicit",      "export",      "extern",
+	"false",         "float",       "for",
+	"friend",        "goto",        "if",
+	"inline",        "int",         "long",
+	"mutable",       "namespace",   "new",
+	"noexcept",      "not",         "not_eq",
+	"nullptr",       "operator",    "or",
+	"or_eq",         "private",     "protected",
+	"public",        "register",    "reinterpret_cast",
+	"restrict",      "return",      "short",
+	"signed",        "sizeof",      "static",
+	"static_assert", "static_cast", "struct",
+	"switch",        "template",    "this",
+	"thread_local",  "throw",       "true",
+	"try",           "typedef",     "typeid",
+	"typename",      "union",       "unsigned",
+	"using",         "virtual",     "void",
+	"volatile",      "wchar_t",     "while",
+	"xor",           "xor_eq",
+};
+
+const char *idl_c_identifier(const char *name)
+{
+	if (bsearch(name, reserved, sizeof(reserved) / sizeof(reserved[0]), sizeof(reserved[0]),
+		    compare))
+		return idl_printf("%s_", name);
+	return name;
+}
+
+char *idl_scoped_text(const void *node, const char *separator)
+{
+	const char *name = idl_identifier(node);
+	char *text = idl_printf("%s", name ? name : "");
+
+	for (const idl_node_t *up = idl_parent(node); up; up = idl_parent(up))
+		if (idl_is_module(up))
+			text = idl_printf("%s%s%s", idl_identifier(up), separator, text);
+	return text;
+}
+
+const char *idl_c_name(const void *node)
+{
+	return idl_c_identifier(idl_scoped_text(node, "_"));
+}
+
+bool idl_in_main_file(const idl_pstate_t *pstate, const void *node)
+{
+	const idl_location_t *location = idl_location(node);
+
+	return location && location->first.source == pstate->sources;
+}

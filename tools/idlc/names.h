@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small helpers of the IDL code. What they allocate is never freed: a compiler run is short. */
+#ifndef APUS_IDLC_NAMES_H
+#define APUS_IDLC_NAMES_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+/** Zeroed memory; ends the process if there is none. */
+void *idl_zalloc(size_t bytes);
+
+/** Formatted text. */
+__attribute__((format(printf, 1, 2))) char *idl_printf(const char *format, ...);
+
+/** A declaration's name behind those of its modules. */
+char *idl_scoped_text(const void *node, const char *separator);
+
+#endif
