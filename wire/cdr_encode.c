@@ -259,7 +259,7 @@ static unsigned int length_code(const struct apus_type *type)
 		return type->kind == APUS_KIND_ARRAY
 			       ? 4
 			       : by_element[apus_wire_scalar_bytes(type->element)];
-	default: return type->extensibility == APUS_FINAL ? 4 : 5;
+	default: return 4;
 	}
 }
 

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Goal: for every type shape Apus and Cyclone DDS 0.10.2 agree on bytes, values, keys and type
+ * identity.
+ * Method: one IDL file goes through both back-ends of idlc. A random sample is serialised by Apus,
+ * checked, read and written again by Cyclone's serialiser (no network), and read by Apus: equal
+ * bytes and equal values. The same for big-endian, for keys and key-only payloads; the serialised
+ * TypeInformation and TypeMapping are compared with those in Cyclone's topic descriptors. Cyclone
+ * has no XCDR1 for types that are not final or have optional members: there Apus reads what Apus
+ * wrote (and oracle.py reads it as well).
+ *
+ * Usage: differential [SAMPLES]   random samples for each shape and representation, default 200
+ *        differential dump        XCDR1 payloads and JSON of every shape, for oracle.py
+ */
+#include <dds/dds.h>
+#include <dds/ddsi/ddsi_cdrstream.h>
+#include <dds/ddsi/ddsi_sertype.h>
+#include <dds/ddsi/ddsi_serdata_default.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sample.h"
+#include "tools/json.h"
+#include "wire/cdr.h"
+#include "wire/key.h"
+
+#define SHAPE(name)                                \
+	extern const struct apus_type name##_type; \
+	extern const dds_topic_descriptor_t name##_desc;
+#include "shapes_table.h"
+#undef SHAPE
+
+struct shape {
+	const char *name;
+	const struct apus_type *type;
+	const dds_topic_descriptor_t *desc;
+};
+
+static const struct shape shapes[] = {
+#define SHAPE(name) {#name, &name##_type, &name##_desc},
+#include "shapes_table.h"
+};
+#define SHAPE_COUNT (sizeof(shapes) / sizeof(shapes[0]))
+
+#define ROOM 65536
+static _Alignas(16) uint8_t fill_arena[ROOM], read_arena[ROOM];
+static _Alignas(16) uint8_t sample[ROOM], copy[ROOM];
+static _Alignas(16) uint8_t ours[ROOM], theirs[ROOM], scratch[ROOM];
+static char text[4 * ROOM], error[256];
+static unsigned int failures, checks;
+
+/* The shape at hand, for messages. */
+static const struct shape *shape;
+static int representation;
+
+static bool expect(bool good, const char *what)
+{
+	checks++;
+	if (good)
+		return true;
+	if (failures++ < 40)
+		fprintf(stderr, "%s, XCDR%d: %s\n", shape->name,
+			representation == APUS_XCDR1 ? 1 : 2, what);
+	return false;
+}
+
+static void print_hex(const char *what, const uint8_t *bytes, size_t count)
+{
+	if (failures > 10)
+		return;
+	fprintf(stderr, "  %s", what);
+	for (size_t i = 0; i < count && i < 400; i++)
+		fprintf(stderr, "%s%02x", i % 4 ? "" : " ", bytes[i]);
+	fputc('\n', stderr);
+}
+
+/* What of Cyclone's type representation its serialiser looks at. */
+static void init_sertype(struct ddsi_sertype_default *st, const dds_topic_descriptor_t *desc)
+{
+	memset(st, 0, sizeof(*st));
+	st->type.size = desc->m_size;
+	st->type.align = desc->m_align;
+	st->type.flagset = desc->m_flagset;
+	st->type.keys.nkeys = desc->m_nkeys;
+	st->type.keys.keys = calloc(desc->m_nkeys + 1, sizeof(*st->type.keys.keys));
+	for (uint32_t i = 0; i < desc->m_nkeys; i++) {
+		st->type.keys.keys[i].ops_offs = desc->m_keys[i].m_offset;
+		st->type.keys.keys[i].idx = desc->m_keys[i].m_idx;
+	}
+	st->type.ops.ops = (uint32_t *)desc->m_ops;
+	st->type.ops.nops = dds_stream_countops(desc->m_ops, desc->m_nkeys, desc->m_keys);
+	st->opt_size_xcdr1 = dds_stream_check_optimize(&st->type, 1);
+	st->opt_size_xcdr2 = dds_stream_check_optimize(&st->type, 2);
+}
+
+static size_t body_bytes(const uint8_t *payload, int bytes)
+{
+	return (size_t)bytes - 4 - (payload[3] & 3);
+}
+
+/* A payload around a body in `scratch`, exact, so that a sanitizer sees reads behind it. */
+static void decode_body(const struct apus_type *type, const uint8_t *body, size_t bytes, bool big,
+			const char *what)
+{
+	uint8_t *payload = malloc(bytes + 4);
+	unsigned int id = apus_wire_encap_of(type, representation == APUS_XCDR2);
+	int rc;
+
+	payload[0] = payload[2] = payload[3] = 0;
+	payload[1] = (uint8_t)(big ? id - 1 : id);
+	memcpy(payload + 4, body, bytes);
+	memset(copy, 0xee, type->size_bytes);
+	rc = apus_type_decode(type, payload, bytes + 4, false, copy, read_arena, ROOM);
+	if (expect(rc >= 0, what))
+		expect(sample_equal(type, sample, copy), "values differ after reading");
+	free(payload);
+}
+
+/* Every truncation is refused, or (an appendable type, a member list's head) read without harm. */
+static void check_truncations(const struct apus_type *type, int bytes)
+{
+	for (int n = 0; n < bytes - (ours[3] & 3); n++) {
+		uint8_t *payload = malloc((size_t)n + 1);
+
+		memcpy(payload, ours, (size_t)n);
+		if (n > 3)
+			payload[3] = 0;
+		if (apus_type_decode(type, payload, (size_t)n, false, copy, read_arena, ROOM) >= 0)
+			expect(type->extensibility != APUS_FINAL || bytes - (ours[3] & 3) - n < 4,
+			       "truncated payload accepted");
+		free(payload);
+	}
+}
+
+static bool cyclone_supports(const struct shape *s)
+{
+	return representation == APUS_XCDR2 || dds_stream_minimum_xcdr_version(s->desc->m_ops) == 1;
+}
+
+/* What Cyclone writes for a dispose, and what it hashes. (Its extraction of keys from XCDR1 payloads
+ * keeps declaration order instead: that form never leaves it, and is not compared.) */
+static void check_cyclone_keys(const struct shape *s, const struct ddsi_sertype_default *st,
+			       const struct apus_wire_keyplan *plan, const void *value)
+{
+	int n = apus_type_encode(s->type, sample, representation, true, scratch, ROOM);
+	uint8_t key[512];
+	dds_ostream_t out;
+	dds_ostreamBE_t big;
+
+	dds_ostream_init(&out, 0, representation == APUS_XCDR1 ? 1 : 2);
+	dds_stream_write_key(&out, value, st);
+	if (!expect(n > 0 && out.m_index == body_bytes(scratch, n) &&
+			    memcmp(out.m_buffer, scratch + 4, out.m_index) == 0,
+		    "key-only payload differs from Cyclone's")) {
+		print_hex("ours  ", scratch, (size_t)n);
+		print_hex("theirs", out.m_buffer, out.m_index);
+	}
+	n = apus_wire_key_from_sample(plan, sample, key, sizeof(key));
+	dds_ostreamBE_init(&big, 0, 2);
+	dds_stream_write_keyBE(&big, value, st);
+	if (!expect(big.x.m_index == (uint32_t)n && memcmp(big.x.m_buffer, key, (size_t)n) == 0,
+		    "canonical key differs from Cyclone's")) {
+		print_hex("ours  ", key, (size_t)n);
+		print_hex("theirs", big.x.m_buffer, big.x.m_index);
+	}
+	dds_ostream_fini(&out);
+	dds_ostreamBE_fini(&big);
+}
+
+static void check_cyclone(const struct shape *s, const struct ddsi_sertype_default *st,
+			  const struct apus_wire_keyplan *plan, size_t body)
+{
+	const uint32_t version = representation == APUS_XCDR1 ? 1 : 2;
+	void *value = calloc(1, s->desc->m_size);
+	dds_istream_t in;
+	dds_ostream_t out;
+	dds_ostreamBE_t big;
+	uint32_t actual;
+
+	memcpy(theirs, ours + 4, body);
+	if (!expect(dds_stream_normalize(theirs, (uint32_t)body, false, version, st, false,
+					 &actual) &&
+			    actual == body,
+		    "Cyclone refuses our bytes")) {
+		print_hex("ours", ours, body + 4);
+		free(value);
+		return;
+	}
+	dds_istream_init(&in, (uint32_t)body, theirs, version);
+	dds_stream_read_sample(&in, value, st);
+	dds_ostream_init(&out, 0, version);
+	dds_stream_write_sample(&out, value, st);
+	if (!expect(out.m_index == body && memcmp(out.m_buffer, ours + 4, body) == 0,
+		    "bytes differ from Cyclone's")) {
+		print_hex("ours  ", ours + 4, body);
+		print_hex("theirs", out.m_buffer, out.m_index);
+	}
+	decode_body(s->type, out.m_buffer, out.m_index, false, "Cyclone's bytes refused");
+	if (apus_type_is_keyed(s->type))
+		check_cyclone_keys(s, st, plan, value);
+	dds_ostreamBE_init(&big, 0, version);
+	dds_stream_write_sampleBE(&big, value, st);
+	decode_body(s->type, big.x.m_buffer, big.x.m_index, true,
+		    "Cyclone's big-endian bytes refused");
+	if (apus_wire_cdr_encode(s->type, sample, representation, false, true, scratch, ROOM) > 0)
+		expect(memcmp(scratch + 4, big.x.m_buffer, big.x.m_index) == 0,
+		       "big-endian bytes differ");
+	dds_stream_free_sample(value, s->desc->m_ops);
+	dds_ostream_fini(&out);
+	dds_ostreamBE_fini(&big);
+	free(value);
+}
+
+/* Keys: from the sample, from the payload, from key-only payloads. */
+static void check_keys(const struct shape *s, const struct apus_wire_keyplan *plan, int bytes)
+{
+	uint8_t key[512], other[512];
+	int n = apus_wire_key_from_sample(plan, sample, key, sizeof(key)), m;
+
+	if (!expect(n > 0, "no key from the sample"))
+		return;
+	m = apus_wire_key_extract(plan, ours, (size_t)bytes, false, other, sizeof(other));
+	expect(m == n && memcmp(key, other, (size_t)n) == 0, "key from the payload differs");
+	m = apus_type_encode(s->type, sample, representation, true, scratch, ROOM);
+	if (!expect(m > 0, "no key-only payload"))
+		return;
+	expect(apus_wire_key_payload(plan, key, (size_t)n, representation, theirs, ROOM) == m &&
+		       memcmp(theirs, scratch, (size_t)m) == 0,
+	       "key-only payload made from the key differs");
+	expect(apus_wire_key_extract(plan, scratch, (size_t)m, true, other, sizeof(other)) == n &&
+		       memcmp(key, other, (size_t)n) == 0,
+	       "key from the key-only payload differs");
+}
+
+static void check_json(const struct apus_type *type)
+{
+	if (!expect(sample_to_json(type, sample, false, text, sizeof(text)) > 0, "no JSON"))
+		return;
+	if (expect(json_to_sample(type, text, false, copy, read_arena, ROOM, error,
+				  sizeof(error)) >= 0,
+		   error))
+		expect(sample_equal(type, sample, copy), "values differ after JSON");
+}
+
+static void check_sample(const struct shape *s, const struct ddsi_sertype_default *st,
+			 const struct apus_wire_keyplan *plan)
+{
+	size_t most = apus_type_max_bytes(s->type, representation);
+	int bytes = apus_type_encode(s->type, sample, representation, false, ours, ROOM);
+
+	if (!expect(bytes > 0, "cannot be serialised"))
+		return;
+	expect(most == 0 || (size_t)bytes - 4 <= most, "larger than the declared maximum");
+	decode_body(s->type, ours + 4, body_bytes(ours, bytes), false, "own bytes refused");
+	expect(apus_wire_cdr_encode(s->type, sample, representation, false, true, scratch, ROOM) ==
+		       bytes,
+	       "big-endian size differs");
+	decode_body(s->type, scratch + 4, body_bytes(scratch, bytes), true,
+		    "own big-endian bytes refused");
+	if (cyclone_supports(s))
+		check_cyclone(s, st, plan, body_bytes(ours, bytes));
+	if (apus_type_is_keyed(s->type))
+		check_keys(s, plan, bytes);
+	check_json(s->type);
+}
+
+static void check_identity(const struct shape *s)
+{
+	const dds_topic_descriptor_t *desc = s->desc;
+
+	expect(s->type->type_information_bytes == desc->type_information.sz &&
+		       memcmp(s->type->type_information, desc->type_information.data,
+			      desc->type_information.sz) == 0,
+	       "type information differs");
+	expect(s->type->type_mapping_bytes == desc->type_mapping.sz &&
+		       memcmp(s->type->type_mapping, desc->type_mapping.data,
+			      desc->type_mapping.sz) == 0,
+	       "type mapping differs");
+	expect(strcmp(s->type->name, desc->m_typename) == 0, "type name differs");
+	expect(apus_type_is_keyed(s->type) == (desc->m_nkeys > 0), "keys differ");
+}
+
+static void check_shape(struct sample_random *random, unsigned int samples)
+{
+	struct ddsi_sertype_default st;
+	struct apus_wire_keyplan plan;
+
+	if (!expect(apus_type_check(shape->type) == 0, "descriptor refused") ||
+	    !expect(apus_wire_keyplan_init(&plan, shape->type, 0) == 0, "no key plan"))
+		return;
+	check_identity(shape);
+	init_sertype(&st, shape->desc);
+	for (unsigned int i = 0; i < samples; i++) {
+		memset(sample, 0, shape->type->size_bytes);
+		sample_fill(random, shape->type, sample);
+		representation = APUS_XCDR1;
+		check_sample(shape, &st, &plan);
+		if (i == 0)
+			check_truncations(shape->type,
+					  apus_type_encode(shape->type, sample, APUS_XCDR1, false,
+							   ours, ROOM));
+		representation = APUS_XCDR2;
+		check_sample(shape, &st, &plan);
+		if (i == 0)
+			check_truncations(shape->type,
+					  apus_type_encode(shape->type, sample, APUS_XCDR2, false,
+							   ours, ROOM));
+	}
+	free(st.type.keys.keys);
+}
+
+static void dump(struct sample_random *random)
+{
+	for (size_t i = 0; i < SHAPE_COUNT; i++) {
+		const struct apus_type *type = shapes[i].type;
+
+		for (int n = 0; n < 20; n++) {
+			int bytes;
+
+			memset(sample, 0, type->size_bytes);
+			sample_fill(random, type, sample);
+			bytes = apus_type_encode(type, sample, APUS_XCDR1, false, ours, ROOM);
+			sample_to_json(type, sample, false, text, sizeof(text));
+			printf("%s ", shapes[i].name);
+			for (int b = 0; b < bytes; b++)
+				printf("%02x", ours[b]);
+			printf(" %s\n", text);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct sample_random random = {.state = 1, .arena = fill_arena, .bytes = ROOM};
+	unsigned int samples = argc > 1 ? (unsigned int)atoi(argv[1]) : 200, cyclone = 0;
+
+	if (argc > 1 && strcmp(argv[1], "dump") == 0) {
+		dump(&random);
+		return 0;
+	}
+	for (size_t i = 0; i < SHAPE_COUNT; i++) {
+		shape = &shapes[i];
+		representation = APUS_XCDR1;
+		cyclone += 1 + cyclone_supports(shape);
+		check_shape(&random, samples);
+	}
+	printf("%zu shapes, %u of %zu with Cyclone, %u samples each: %u checks, %u failures\n",
+	       SHAPE_COUNT, cyclone, 2 * SHAPE_COUNT, samples, checks, failures);
+	return failures ? 1 : 0;
+}
