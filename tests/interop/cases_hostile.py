@@ -40,4 +40,6 @@ def hostile():
         pub.finish(code=None)
         expect(sent > 1000, f"only {sent} hostile datagrams were sent")
         checks.complete([s for s in samples if s.valid], count, ("RED",))
-        expect(after - before < GROWTH_KIB, f"memory grew from {before} to {after} KiB")
+        # A sanitizer touches its own shadow memory; only an ordinary build can be held to a limit.
+        sanitized = Paths.peers != Paths.build
+        expect(sanitized or after - before < GROWTH_KIB, f"memory grew from {before} to {after} KiB")

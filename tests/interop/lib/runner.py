@@ -48,6 +48,8 @@ def _short(value):
 def _arguments():
     parser = argparse.ArgumentParser(description="Runs the interoperability tests.")
     parser.add_argument("--build", default="build", help="build directory (default: build)")
+    parser.add_argument("--peers", metavar="DIR",
+                        help="build directory of the peers, if another (Apus with a sanitizer)")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains TEXT")
     parser.add_argument("--keep", metavar="DIR", help="keep captures there, a directory a case")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
@@ -73,6 +75,7 @@ def main():
     options = _arguments()
     Paths.source = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
     Paths.build = os.path.abspath(options.build)
+    Paths.peers = os.path.abspath(options.peers or options.build)
     if options.keep:
         Paths.keep = os.path.abspath(options.keep)
         os.makedirs(Paths.keep, exist_ok=True)

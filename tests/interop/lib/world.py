@@ -26,6 +26,7 @@ _ids = itertools.count(1)
 class Paths:
     """Where the programs are; set once by the runner."""
     build = None
+    peers = None  # build directory of the peers; usually the same
     source = None
     keep = None  # directory in which captures survive, or None
 
@@ -34,7 +35,7 @@ class Paths:
         if impl == "apus":
             path = os.path.join(cls.build, "tools", "apus")
         else:
-            path = os.path.join(cls.build, "tests", "interop", "peers", "peer-" + impl)
+            path = os.path.join(cls.peers, "tests", "interop", "peers", "peer-" + impl)
         if not os.access(path, os.X_OK):
             raise Failure(f"not built: {path}")
         return path
