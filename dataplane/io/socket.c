@@ -89,25 +89,6 @@ static void deliver(struct apus_dp_udp *u, uint32_t socket_idx, int n, struct ap
 		apus_counter_add(&u->q.counters.rx_truncated, truncated);
 }
 
-/* Receives into the first header, without what recvmmsg costs around one datagram: a tenth of a microsecond,
- * which every single sample would pay. As recvmmsg: 1, or -1 and errno. */
-static int receive_one(struct apus_dp_udp *u, int fd)
-{
-	struct msghdr *message = &u->rx_header[0].msg_hdr;
-	ssize_t bytes =
-		recvfrom(fd, u->rx_iov[0].iov_base, u->rx_iov[0].iov_len, MSG_DONTWAIT | MSG_TRUNC,
-			 message->msg_name, &message->msg_namelen);
-
-	if (bytes < 0)
-		return -1;
-	/* With MSG_TRUNC the kernel tells the datagram's own length. */
-	message->msg_flags = (size_t)bytes > u->rx_iov[0].iov_len ? MSG_TRUNC : 0;
-	u->rx_header[0].msg_len = (size_t)bytes > u->rx_iov[0].iov_len
-					  ? (unsigned)u->rx_iov[0].iov_len
-					  : (unsigned)bytes;
-	return 1;
-}
-
 /* Four times what was filled completely, one more than what was not. */
 static uint8_t next_guess(int offered, int got)
 {
@@ -126,6 +107,46 @@ static bool starved(struct apus_dp_udp *u)
 	return true;
 }
 
+static void refused(struct apus_dp_udp *u, int error)
+{
+	if (error != EAGAIN && error != EINTR)
+		apus_counter_add(&u->q.counters.rx_errors, 1);
+}
+
+/* Receives one datagram into the buffer on top of the stack, without what headers and recvmmsg cost around
+ * it: a tenth of a microsecond and more, which every single sample and every idle look would pay. */
+static int receive_one(struct apus_dp_udp *u, uint32_t socket_idx, struct apus_dp_rx *out)
+{
+	struct apus_dp_udp_socket *s = &u->socket[socket_idx];
+	uint32_t idx = nth_free(&u->pool, 0), room = u->config.rx_buffer_bytes;
+	uint8_t *memory = u->pool.memory + idx * u->pool.stride_bytes;
+	struct sockaddr_in from;
+	socklen_t from_bytes = sizeof(from);
+	ssize_t bytes = recvfrom(s->fd, memory, room, MSG_DONTWAIT | MSG_TRUNC,
+				 (struct sockaddr *)&from, &from_bytes);
+
+	apus_counter_add(&u->q.counters.syscalls, 1);
+	s->hot = bytes >= 0;
+	s->guess = next_guess(1, bytes >= 0);
+	if (bytes < 0) {
+		refused(u, errno);
+		return 0;
+	}
+	/* With MSG_TRUNC the kernel tells the datagram's own length. */
+	out->truncated = bytes > (ssize_t)room;
+	out->bytes = memory;
+	out->length = out->truncated ? room : (uint32_t)bytes;
+	out->token = idx | APUS_DP_UDP_POOL_TOKEN;
+	out->socket_idx = (uint8_t)socket_idx;
+	apus_dp_udp_addr_of(&from, &out->from);
+	u->pool.free_count--;
+	apus_counter_add(&u->q.counters.rx, 1);
+	apus_counter_add(&u->q.counters.rx_bytes, out->length);
+	if (out->truncated)
+		apus_counter_add(&u->q.counters.rx_truncated, 1);
+	return 1;
+}
+
 int apus_dp_udp_receive(struct apus_dp_udp *u, uint32_t socket_idx, int max, struct apus_dp_rx *out)
 {
 	struct apus_dp_udp_socket *s = &u->socket[socket_idx];
@@ -136,11 +157,12 @@ int apus_dp_udp_receive(struct apus_dp_udp *u, uint32_t socket_idx, int max, str
 		return 0;
 	if ((uint32_t)offered > u->pool.free_count)
 		offered = (int)u->pool.free_count;
+	if (offered == 1)
+		return receive_one(u, socket_idx, out);
 	offer(u, offered);
-	got = offered == 1 ? receive_one(u, s->fd)
-			   : recvmmsg(s->fd, u->rx_header, (unsigned)offered, MSG_DONTWAIT, NULL);
-	if (got < 0 && errno != EAGAIN && errno != EINTR)
-		apus_counter_add(&u->q.counters.rx_errors, 1);
+	got = recvmmsg(s->fd, u->rx_header, (unsigned)offered, MSG_DONTWAIT, NULL);
+	if (got < 0)
+		refused(u, errno);
 	apus_counter_add(&u->q.counters.syscalls, 1);
 	s->hot = got > 0;
 	s->guess = next_guess(offered, got > 0 ? got : 0);
