@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* apus_type_check() allows 16 levels below the topic type. */
-#define DEPTH_MAX   15
+#define DEPTH_MAX   16
 #define MEMBERS_MAX 256
 
 static struct idl_type_node *build_spec(struct idl_types *t, const void *spec, const void *where);

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Goal: the back-end of idlc refuses what Apus cannot do, with file, line and name, leaving nothing
+behind; what it writes compiles without a warning, alone, as C and (the header) as C++.
+Method: small IDL files through `idlc -l PLUGIN` in a fresh directory each.
+
+Usage: check_idlc.py IDLC PLUGIN INCLUDE
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+IDLC, PLUGIN, INCLUDE = sys.argv[1:4]
+
+# name: IDL, line of the error, what it says
+REFUSED = {
+    "long_double": ("@final struct T {\n  long double ratio;\n};", 2, r"ratio: type not supported"),
+    "recursive": ("struct T;\ntypedef sequence<T> Ts;\n@final struct T { long v; Ts kids; };", 3,
+                  r"T: recursive types not supported"),
+    "key_sequence": ("@final struct T {\n  @key sequence<long> path;\n};", 2, r"path"),
+    "key_union": ("@nested @final union U switch(long) { case 1: long a; };\n@final struct T {\n  @key U choice;\n};", 3, r"choice"),
+    "mutable_union": ("@mutable union U switch(long) { case 1: long a; };", 1, r"[Mm]utable unions"),
+    "key_discriminator": ("@final union U switch(@key long) { case 1: long a; };", 1, r"U: @key on a discriminator not supported"),
+    "keylist": ("struct T { long a; long b; };\n#pragma keylist T a", 1, r"T: #pragma keylist not supported"),
+    "enum_range": ("@bit_bound(8) enum E { SMALL,\n @value(200) LARGE };\n@final struct T { E e; };", 2, r"LARGE: value does not fit"),
+    "try_construct": ("@final struct T {\n  @try_construct(TRIM) string<4> name;\n};", 2, r"name: @try_construct not supported"),
+    "representation": ("@data_representation(XCDR1) @final struct T { long a; };", 1, r"T: @data_representation not supported"),
+    "forward_only": ("struct Missing;\n@final struct T { sequence<Missing> m; };", None, r""),
+    "wstring": ("@final struct T { wstring w; };", 1, r""),
+    "huge_array": ("@final struct T {\n  octet a[65536][65536];\n};", 2, r"a: size of the array"),
+    "deep": ("".join(f"@nested @final struct L{i} {{ {'L%d next' % (i - 1) if i else 'long v'}; }};\n" for i in range(18)), 17,
+             r"L16: nested deeper"),
+    "many": ("@final struct T {\n" + "\n".join(f"  long m{i};" for i in range(257)) + "\n};", 1, r"T: more than 256 members"),
+    "included": ("#include \"inner.idl\"\n@final struct T { Inner i; };", None, r"inner\.idl:1:.*ratio: type not supported"),
+}
+FILES = {"included": {"inner.idl": "@nested @final struct Inner { long double ratio; };"}}
+
+ACCEPTED = {
+    "keywords": "@final struct T { long int; @key long class; long register; string restrict; };",
+    "modules": "module a { module b { enum E { P, Q }; @final struct T { @key E e; }; }; };\n"
+               "module a { @final struct S { b::T t; sequence<b::T, 3> ts; }; };",
+    "constants": "const long SIZE = 4; const string HI = \"a\\\"b\"; const double PI = 3.25; const boolean YES = TRUE;\n"
+                 "const long long LEAST = -9223372036854775807; const octet O = 7; const char C = 'x';\n"
+                 "enum E { P, Q }; const E FIRST = P; @final struct T { long a[SIZE]; };",
+    "include": "#include \"inner.idl\"\n@appendable struct T { @key inner::Kind k; inner::In i; @optional inner::In j; };",
+    "typedefs": "typedef long A[2][3]; typedef A B; typedef sequence<B> C; typedef string<4> D; typedef D Ds[2];\n"
+                "@mutable struct T { A a; B b; C c; D d; Ds e; @optional Ds f; @external B g; };",
+    "unions": "@nested @final union U switch(unsigned short) { case 1: case 65535: string a; default: long b[2]; };\n"
+              "@final struct T { @key long k; U u; };",
+    "ranges": "@final struct T { @min(1) @max(5) long a; @unit(\"m\") double b; };",
+    "ids": "@autoid(HASH) @mutable struct T { long x; @id(5) @must_understand long y; @default(-3) long z; };",
+    "derived": "@final struct B { @key long k; }; @final struct D : B { long v; }; @final struct E : D { string s; };",
+    "empty_file": "const long NOTHING = 1;",
+}
+FILES["include"] = {"inner.idl": "module inner { enum Kind { K1, K2 }; @nested @final struct In { Kind k; bits b; };\n"
+                                 "};".replace("bits b", "long b")}
+
+failures = []
+
+
+def write(folder, name, text):
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+        f.write(text + "\n")
+
+
+def compile_idl(folder, name, text):
+    for other, content in FILES.get(name, {}).items():
+        write(folder, other, content)
+    write(folder, f"{name}.idl", text)
+    return subprocess.run([IDLC, "-f", "case-sensitive", "-l", PLUGIN, f"{name}.idl"], cwd=folder, text=True, timeout=30,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+
+
+def check_refused(name, text, line, pattern):
+    with tempfile.TemporaryDirectory() as folder:
+        done = compile_idl(folder, name, text)
+        if done.returncode == 0:
+            failures.append(f"{name}: accepted")
+        if pattern and not re.search(pattern, done.stdout):
+            failures.append(f"{name}: no /{pattern}/ in: {done.stdout}")
+        if line and f"{name}.idl:{line}:" not in done.stdout:
+            failures.append(f"{name}: line {line} not named in: {done.stdout}")
+        left = [f for f in os.listdir(folder) if not f.endswith(".idl")]
+        if left:
+            failures.append(f"{name}: left behind {left}")
+
+
+def run(folder, *command):
+    done = subprocess.run(command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    return done.stdout if done.returncode else None
+
+
+def check_accepted(name, text):
+    with tempfile.TemporaryDirectory() as folder:
+        done = compile_idl(folder, name, text)
+        if done.returncode:
+            failures.append(f"{name}: {done.stdout}")
+            return
+        for other in FILES.get(name, {}):
+            compile_idl(folder, other[:-4], FILES[name][other])
+        flags = ["-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror", "-I", INCLUDE, "-fsyntax-only"]
+        problem = run(folder, "cc", "-std=c11", *flags, f"{name}.c") or \
+            run(folder, "c++", "-std=c++17", "-x", "c++", *flags, f"{name}.h")
+        if problem:
+            failures.append(f"{name}: {problem}")
+
+
+for key, (idl, at, what) in REFUSED.items():
+    check_refused(key, idl, at, what)
+for key, idl in ACCEPTED.items():
+    check_accepted(key, idl)
+print(f"{len(REFUSED)} refused, {len(ACCEPTED)} accepted: {len(failures)} failures")
+for failure in failures:
+    print(failure)
+sys.exit(1 if failures else 0)
