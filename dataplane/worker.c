@@ -393,6 +393,7 @@ void apus_dp_worker_remove_writer(struct apus_dp_worker *worker, struct apus_dp_
 
 	apus_dp_wheel_cancel(&worker->wheel, &writer->hb_timer);
 	apus_dp_wheel_cancel(&worker->wheel, &writer->gap_timer);
+	apus_dp_wheel_cancel(&worker->wheel, &writer->pace_timer);
 	while (worker->writers[i] != writer)
 		i++;
 	memmove(&worker->writers[i], &worker->writers[i + 1],

@@ -42,6 +42,7 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	w->eid = apus_guid_eid(&config->guid);
 	w->hb_timer.fn = hb_timer_fn;
 	w->gap_timer.fn = gap_timer_fn;
+	w->pace_timer.fn = apus_dp_writer_pace_fn;
 	w->states = calloc(config->match_max, sizeof(*w->states));
 	w->order = calloc(config->match_max, sizeof(*w->order));
 	w->order_new = calloc(config->match_max, sizeof(*w->order_new));
@@ -230,24 +231,25 @@ static void flush_gaps(struct apus_dp_writer *w, uint32_t destination)
 	}
 }
 
-static void send_to(struct apus_dp_writer *w, uint32_t slot, uint32_t i)
+static void send_to(struct apus_dp_writer *w, uint32_t slot, uint32_t i, struct apus_mono now)
 {
 	const struct apus_dp_destination *d = &w->destinations[i];
 	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
+	bool large = apus_dp_writer_is_large(w, slot), heartbeat = d->reliable;
 
 	if (d->filtered)
 		flush_gaps(w, i);
-	if (apus_dp_writer_is_large(w, slot)) {
+	if (large) {
 		apus_counter_add(&w->counters.data_sent, 1);
-		apus_dp_writer_push(w, slot, i);
+		heartbeat &= apus_dp_writer_push(w, slot, i, now);
 	} else {
 		put_sample(w, slot, &d->addr, dest, d->eid, d->hash_only_dispose);
 	}
-	if (d->reliable)
+	if (heartbeat)
 		put_heartbeat(w,
-			      apus_dp_out_at(&w->worker->out, &d->addr, dest, APUS_DP_HEARTBEAT_BYTES),
-			      d->eid,
-			      !apus_dp_writer_is_large(w, slot) && !wants_answer(w, d));
+			      apus_dp_out_at(&w->worker->out, &d->addr, dest,
+					     APUS_DP_HEARTBEAT_BYTES),
+			      d->eid, !large && !wants_answer(w, d));
 }
 
 static void send_to_destinations(struct apus_dp_writer *w, uint32_t slot, struct apus_mono now)
@@ -258,7 +260,7 @@ static void send_to_destinations(struct apus_dp_writer *w, uint32_t slot, struct
 		judge(w, slot);
 	for (uint32_t i = 0; i < w->destination_count; i++) {
 		if (wanted(w, slot, i)) {
-			send_to(w, slot, i);
+			send_to(w, slot, i, now);
 			continue;
 		}
 		leave_out(w, w->cache.entries[slot].seq, i);
@@ -384,10 +386,11 @@ static int reserve(struct apus_dp_writer *w, const struct apus_dp_write *change,
 
 void apus_dp_writer_lagging(struct apus_dp_writer *writer, struct apus_mono now)
 {
+	struct apus_mono due = apus_mono_add(now, HB_FIRST_NS);
+
 	writer->hb_period_ns = HB_FIRST_NS;
-	if (!apus_dp_timer_armed(&writer->hb_timer))
-		apus_dp_wheel_arm(&writer->worker->wheel, &writer->hb_timer,
-				  apus_mono_add(now, writer->hb_period_ns));
+	if (!apus_dp_timer_armed(&writer->hb_timer) || apus_mono_before(due, writer->hb_timer.due))
+		apus_dp_wheel_arm(&writer->worker->wheel, &writer->hb_timer, due);
 }
 
 int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
@@ -479,6 +482,8 @@ static void repair_sample(struct apus_dp_writer *w, struct apus_dp_writer_state 
 
 	if (r->budget == 0)
 		return;
+	if (s->unsent_seq && e->seq >= s->unsent_seq && apus_dp_writer_is_large(w, slot))
+		return; /* it will come unasked */
 	if (just_repaired(s, e->seq, r->now)) {
 		apus_counter_add(&w->counters.suppressed, 1);
 		return;
@@ -612,8 +617,8 @@ static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 		if (!s->reliable || s->acked >= w->last)
 			continue;
 		lagging = true;
-		if (s->local)
-			continue;
+		if (s->local || s->unsent_seq)
+			continue; /* a HEARTBEAT follows when all is sent */
 		apus_dp_writer_heartbeat(w, s);
 	}
 	if (w->local_count)

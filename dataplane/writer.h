@@ -64,9 +64,12 @@ struct apus_dp_writer_state {
 	uint32_t frag_count;          /* of its last NACK_FRAG */
 	struct apus_mono frag_heard;  /* when that was accepted */
 	uint32_t push_bytes;          /* of large samples so much at a time: writer_frag.c */
+	uint32_t push_limit;          /* up to here it grows fast */
 	apus_seq pushed_seq;          /* large sample whose first pushed_to fragments were sent; 0 = none */
 	uint32_t pushed_to;
 	bool push_lost;               /* some of that was asked for again */
+	apus_seq unsent_seq;          /* from here on large samples wait for pace_timer; 0 = none */
+	uint32_t unsent_fragment;     /* first unsent one of that sample */
 	apus_seq answered_seq;        /* fragments of the last answer to a NACK_FRAG */
 	uint32_t answered_first, answered_last;
 	struct apus_mono answered_at;
@@ -107,6 +110,7 @@ struct apus_dp_writer {
 	int64_t hb_period_ns; /* present back-off */
 	struct apus_dp_timer hb_timer;
 	struct apus_dp_timer gap_timer; /* flush of gap_start … gap_end of the states */
+	struct apus_dp_timer pace_timer; /* next portion for the states with unsent_seq */
 	uint32_t filtered_count;        /* states with a predicate */
 	struct apus_dp_writer_state *states; /* match_max */
 	uint32_t *order;                     /* states in snapshot order (by GUID) */

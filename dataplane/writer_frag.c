@@ -6,8 +6,12 @@
  * waste half) and the writer is fast, so a large sample is not poured out at once. To each reliable reader
  * at most `push_bytes` are under way unasked: the beginning of the sample, and nothing while the reader has
  * that much before it that is not acknowledged. A HEARTBEAT follows, and the reader requests the rest, so
- * much at a time. push_bytes learns: it doubles when all that was sent has come, and halves when some of it
- * is asked for again. So a transfer settles at what the path holds, whatever buffers were configured.
+ * much at a time. push_bytes learns: it halves when some of what was sent is asked for again, and grows when
+ * all has come: fast below push_limit (three quarters of where it last failed), slowly above. So a transfer settles at what the path holds, whatever buffers were configured.
+ *
+ * A foreign reader takes its time to request (Fast DDS 2.9: 5 ms, Cyclone DDS 0.10: 100 ms), so the rest
+ * is sent to it unasked too, in portions of push_bytes every PACE_NS, and the HEARTBEAT that makes it request
+ * comes at the end. `unsent_seq` and `unsent_fragment` say from where on.
  *
  * A best-effort reader gets it all: it could not ask.
  */
@@ -19,6 +23,9 @@
  * what one lost datagram can cost within reason. */
 #define PUSH_MIN_BYTES ((uint32_t)64 * 1024)
 #define PUSH_MAX_BYTES ((uint32_t)4 * 1024 * 1024)
+
+/* Time between portions of a large sample for a foreign reader. */
+#define PACE_NS APUS_NS_PER_MS
 
 static uint32_t fragment_count(const struct apus_dp_writer *w, uint32_t slot)
 {
@@ -56,16 +63,28 @@ static void put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
 void apus_dp_writer_push_begin(struct apus_dp_writer_state *s)
 {
 	s->push_bytes = APUS_DP_PUSH_FIRST_BYTES;
+	s->push_limit = APUS_DP_PUSH_FIRST_BYTES;
+}
+
+static uint32_t at_least(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
 }
 
 static void grow(struct apus_dp_writer_state *s)
 {
-	s->push_bytes = s->push_bytes < PUSH_MAX_BYTES / 2 ? s->push_bytes * 2 : PUSH_MAX_BYTES;
+	uint32_t more = s->push_bytes < s->push_limit ? s->push_bytes * 2
+						      : s->push_bytes + s->push_bytes / 32;
+
+	if (s->push_bytes < s->push_limit && more > s->push_limit)
+		more = s->push_limit;
+	s->push_bytes = more < PUSH_MAX_BYTES ? more : PUSH_MAX_BYTES;
 }
 
 static void shrink(struct apus_dp_writer_state *s)
 {
-	s->push_bytes = s->push_bytes > PUSH_MIN_BYTES * 2 ? s->push_bytes / 2 : PUSH_MIN_BYTES;
+	s->push_limit = at_least(s->push_bytes / 4 * 3, PUSH_MIN_BYTES);
+	s->push_bytes = at_least(s->push_bytes / 2, PUSH_MIN_BYTES);
 }
 
 void apus_dp_writer_push_acked(struct apus_dp_writer_state *s)
@@ -82,9 +101,9 @@ static void note_pushed(struct apus_dp_writer_state *s, apus_seq seq, uint32_t c
 {
 	if (s->pushed_seq && s->pushed_seq != seq && s->acked < s->pushed_seq)
 		return; /* the older one is still being followed */
+	s->push_lost = s->push_lost && s->pushed_seq == seq;
 	s->pushed_seq = count ? seq : 0;
 	s->pushed_to = count;
-	s->push_lost = false;
 }
 
 /* Bytes written before the sample in `slot` that a reader has not acknowledged. */
@@ -117,7 +136,7 @@ static uint64_t room(const struct apus_dp_writer *w, uint32_t slot, uint32_t des
 			continue;
 		if (!s->reliable)
 			return UINT64_MAX;
-		behind = outstanding(w, s, slot);
+		behind = s->unsent_seq ? s->push_bytes : outstanding(w, s, slot);
 		behind = behind < s->push_bytes ? s->push_bytes - behind : 0;
 		if (behind < least)
 			least = behind;
@@ -134,19 +153,107 @@ static uint32_t fitting(const struct apus_dp_writer *w, uint32_t slot, uint64_t 
 	return n < count ? (uint32_t)n : count;
 }
 
-void apus_dp_writer_push(struct apus_dp_writer *w, uint32_t slot, uint32_t destination)
+/* The rest of a sample, and the large ones after it, follow by the timer. */
+static void leave_rest(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apus_seq seq,
+		       uint32_t fragment, struct apus_mono now)
+{
+	if (s->unsent_seq)
+		return;
+	s->unsent_seq = seq;
+	s->unsent_fragment = fragment;
+	if (!apus_dp_timer_armed(&w->pace_timer))
+		apus_dp_wheel_arm(&w->worker->wheel, &w->pace_timer, apus_mono_add(now, PACE_NS));
+}
+
+bool apus_dp_writer_push(struct apus_dp_writer *w, uint32_t slot, uint32_t destination,
+			 struct apus_mono now)
 {
 	const struct apus_dp_destination *d = &w->destinations[destination];
 	uint32_t count = fitting(w, slot, room(w, slot, destination));
+	bool later = d->reliable;
 
 	for (uint32_t n = 1; n <= count; n++)
 		put_fragment(w, slot, n, &d->addr, d->one_participant ? &d->prefix : NULL, d->eid);
 	for (uint32_t i = 0; d->reliable && i < w->match_count; i++) {
 		struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
-		if (s->destination == destination && s->reliable)
-			note_pushed(s, w->cache.entries[slot].seq, count);
+		if (s->destination != destination || !s->reliable)
+			continue;
+		note_pushed(s, w->cache.entries[slot].seq, count);
+		if (count < fragment_count(w, slot) && !apus_dp_prefix_is_apus(&s->prefix))
+			leave_rest(w, s, w->cache.entries[slot].seq, count + 1, now);
+		later &= s->unsent_seq != 0;
 	}
+	return !later;
+}
+
+/* From which fragment on a sample is unsent; 0 = it is sent, or another reader of it is served aside. */
+static uint32_t unsent_from(const struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+			    uint32_t slot)
+{
+	apus_seq seq = w->cache.entries[slot].seq;
+
+	if (seq < s->relevant || !apus_dp_writer_is_large(w, slot) ||
+	    apus_dp_writer_is_rejected(w, slot, (uint32_t)(s - w->states)))
+		return 0;
+	return seq == s->unsent_seq ? s->unsent_fragment : 1;
+}
+
+/* The slot of the first number from `seq` on that is still in the cache. */
+static uint32_t find_from(const struct apus_dp_writer *w, apus_seq seq)
+{
+	uint32_t slot = apus_dp_cache_find(&w->cache, seq);
+
+	if (slot != NONE)
+		return slot;
+	for (slot = w->cache.head; slot != NONE; slot = w->cache.entries[slot].next)
+		if (w->cache.entries[slot].seq >= seq)
+			break;
+	return slot;
+}
+
+/* One portion for a reader; then, if nothing is left, the HEARTBEAT. */
+static void push_portion(struct apus_dp_writer *w, struct apus_dp_writer_state *s)
+{
+	uint32_t size = w->worker->config.fragment_bytes, budget = s->push_bytes;
+	uint32_t slot = find_from(w, s->unsent_seq > s->acked ? s->unsent_seq : s->acked + 1);
+
+	for (; slot != NONE; slot = w->cache.entries[slot].next) {
+		uint32_t n = unsent_from(w, s, slot), count = fragment_count(w, slot), first = n;
+
+		for (; n && n <= count && budget >= size; n++, budget -= size)
+			put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
+		if (n > first)
+			note_pushed(s, w->cache.entries[slot].seq, n - 1);
+		if (n > count && w->cache.entries[slot].next != NONE)
+			apus_dp_writer_heartbeat(w, s); /* so that it acknowledges meanwhile */
+		s->unsent_seq = w->cache.entries[slot].seq;
+		s->unsent_fragment = n;
+		if (n && n <= count)
+			return;
+	}
+	s->unsent_seq = 0;
+	apus_dp_writer_heartbeat(w, s);
+}
+
+void apus_dp_writer_pace_fn(struct apus_dp_timer *timer, struct apus_mono now)
+{
+	struct apus_dp_writer *w =
+		(struct apus_dp_writer *)((char *)timer - offsetof(struct apus_dp_writer, pace_timer));
+	bool more = false;
+
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		if (s->unsent_seq == 0)
+			continue;
+		push_portion(w, s);
+		more |= s->unsent_seq != 0;
+	}
+	if (more)
+		apus_dp_wheel_arm(&w->worker->wheel, timer, apus_mono_add(now, PACE_NS));
+	else
+		apus_dp_writer_lagging(w, now);
 }
 
 uint32_t apus_dp_writer_push_again(struct apus_dp_writer *w, uint32_t slot,
@@ -223,6 +330,8 @@ static void answer(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uin
 
 		if (!apus_wire_bit_test(nack->set.bitmap, i) || n > count)
 			continue;
+		if (s->unsent_seq == nack->seq && n >= s->unsent_fragment)
+			break; /* they will come unasked */
 		if (just_sent(s, nack->seq, n, now)) {
 			apus_counter_add(&w->counters.suppressed, 1);
 			continue;
@@ -240,6 +349,7 @@ static void answer(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uin
 	s->answered_first = first;
 	s->answered_last = last;
 	s->answered_at = now;
+	apus_dp_writer_lagging(w, now);
 	invite(w, s, nack->seq, count);
 }
 

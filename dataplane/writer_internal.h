@@ -50,8 +50,12 @@ void apus_dp_writer_gap(struct apus_dp_writer *w, const struct apus_dp_writer_st
 
 /** writer_frag.c: begins a new match. */
 void apus_dp_writer_push_begin(struct apus_dp_writer_state *s);
-/** Sends as much of a large sample to a destination as its readers have shown to have room for. */
-void apus_dp_writer_push(struct apus_dp_writer *w, uint32_t slot, uint32_t destination);
+/** Sends as much of a large sample to a destination as its readers have shown to have room for. Returns
+ *  false if all its readers will get the rest unasked, and a HEARTBEAT then. */
+bool apus_dp_writer_push(struct apus_dp_writer *w, uint32_t slot, uint32_t destination,
+			 struct apus_mono now);
+/** Timer function of pace_timer. */
+void apus_dp_writer_pace_fn(struct apus_dp_timer *timer, struct apus_mono now);
 /** Sends up to `budget` bytes of a large sample that a reader asked for as a whole. Returns the bytes. */
 uint32_t apus_dp_writer_push_again(struct apus_dp_writer *w, uint32_t slot,
 				   struct apus_dp_writer_state *s, uint32_t budget);
