@@ -207,7 +207,7 @@ static void announce(struct crowd *c, const struct apus_prefix *prefix)
 						 .version_minor = 3,
 						 .vendor = 0x0110,
 						 .has_domain = true,
-						 .domain = 111,
+						 .domain = c->target->config.domain,
 						 .builtin_endpoints = APUS_WIRE_BUILTIN_ALL,
 						 .lease_ns = 100 * SEC,
 						 .name = "one of many"};
