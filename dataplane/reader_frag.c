@@ -29,7 +29,7 @@
 /* An assembly that got no fragment for so long may give way to another. */
 #define STALE_NS (100 * APUS_NS_PER_MS)
 /* Asked of foreign writers at a time, which answer at full speed. */
-#define ASK_BYTES ((uint32_t)128 * 1024)
+#define ASK_BYTES       ((uint32_t)128 * 1024)
 #define NACK_FRAG_BYTES 72
 
 static bool has(const struct apus_dp_assembly *a, uint32_t k)
@@ -72,7 +72,8 @@ static uint32_t choose(struct apus_dp_reader *r, const struct apus_dp_reader_sta
 
 		if (apus_mono_before(a->last, oldest->last))
 			oldest = a;
-		if (a->state == s ? a->seq > seq : s->assembly_count == 0 && a->state->assembly_count > 1)
+		if (a->state == s ? a->seq > seq
+				  : s->assembly_count == 0 && a->state->assembly_count > 1)
 			latest = !latest || a->seq > latest->seq ? a : latest;
 	}
 	if (!oldest->state->reliable || now.ns - oldest->last.ns >= STALE_NS)
@@ -81,7 +82,8 @@ static uint32_t choose(struct apus_dp_reader *r, const struct apus_dp_reader_sta
 }
 
 /* A place for an assembly, or NULL. */
-static struct apus_dp_assembly *place(struct apus_dp_reader_state *s, apus_seq seq, struct apus_mono now)
+static struct apus_dp_assembly *place(struct apus_dp_reader_state *s, apus_seq seq,
+				      struct apus_mono now)
 {
 	struct apus_dp_reader *r = s->reader;
 	uint32_t i;
@@ -111,7 +113,8 @@ static struct apus_dp_assembly *begin(struct apus_dp_reader_state *s,
 				      const struct apus_dp_origin *origin, struct apus_mono now)
 {
 	struct apus_dp_reader *r = s->reader;
-	uint32_t count = f->sample_bytes / f->fragment_bytes + (f->sample_bytes % f->fragment_bytes != 0);
+	uint32_t count =
+		f->sample_bytes / f->fragment_bytes + (f->sample_bytes % f->fragment_bytes != 0);
 	struct apus_dp_assembly *a;
 	uint32_t slot;
 
@@ -136,8 +139,8 @@ static struct apus_dp_assembly *begin(struct apus_dp_reader_state *s,
 		.sample_bytes = f->sample_bytes,
 		.fragment_bytes = f->fragment_bytes,
 		.fragment_count = count,
-		.change = (uint8_t)(f->qos.status_info & (APUS_WIRE_STATUS_DISPOSED |
-							  APUS_WIRE_STATUS_UNREGISTERED)),
+		.change = (uint8_t)(f->qos.status_info &
+				    (APUS_WIRE_STATUS_DISPOSED | APUS_WIRE_STATUS_UNREGISTERED)),
 		.key_only = f->key_only,
 		.has_hash = f->qos.has_key_hash,
 	};
@@ -271,7 +274,8 @@ static bool ask_for(struct apus_dp_reader_state *s, struct apus_dp_assembly *a, 
 {
 	struct apus_dp_reader *r = s->reader;
 	struct apus_wire_nack_frag n = {.reader = r->eid, .writer = s->eid, .seq = a->seq};
-	bool quiet = a->settled || now.ns - a->last.ns >= QUIET_NS || (a->asked && a->asked_left == 0);
+	bool quiet =
+		a->settled || now.ns - a->last.ns >= QUIET_NS || (a->asked && a->asked_left == 0);
 	uint32_t end_k = quiet ? a->fragment_count : a->highest;
 
 	if (is_under_way(a, now))
@@ -293,9 +297,9 @@ static bool ask_for(struct apus_dp_reader_state *s, struct apus_dp_assembly *a, 
 	a->asked_at = now;
 	a->settled = false;
 	n.count = ++s->frag_count;
-	return apus_wire_nack_frag(apus_dp_out_at(&r->worker->out, &s->addr, &s->prefix,
-						  NACK_FRAG_BYTES),
-				   &n) == 0;
+	return apus_wire_nack_frag(
+		       apus_dp_out_at(&r->worker->out, &s->addr, &s->prefix, NACK_FRAG_BYTES),
+		       &n) == 0;
 }
 
 void apus_dp_reader_settle_fragments(struct apus_dp_reader_state *state, apus_seq last)

@@ -488,15 +488,13 @@ static void repair_sample(struct apus_dp_writer *w, struct apus_dp_writer_state 
 		apus_counter_add(&w->counters.suppressed, 1);
 		return;
 	}
-	apus_counter_add(&w->counters.repairs, 1);
 	if (apus_dp_writer_is_large(w, slot)) {
-		apus_counter_add(&w->counters.data_sent, 1);
 		bytes = apus_dp_writer_push_again(w, slot, s, r->budget);
-		if (bytes == 0)
-			bytes = r->budget; /* not even one fragment: later */
+		apus_counter_add(&w->counters.data_sent, bytes > 0);
 	} else {
 		put_sample(w, slot, &s->addr, &s->prefix, s->eid, s->hash_only_dispose);
 	}
+	apus_counter_add(&w->counters.repairs, bytes > 0);
 	r->budget -= bytes < r->budget ? bytes : r->budget;
 }
 

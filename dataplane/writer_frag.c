@@ -51,7 +51,8 @@ static void put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
 		.fragment_bytes = (uint16_t)size,
 		.sample_bytes = e->payload_bytes,
 		.payload = apus_dp_cache_payload(&w->cache, slot) + offset,
-		.payload_bytes = e->payload_bytes - offset < size ? e->payload_bytes - offset : size,
+		.payload_bytes =
+			e->payload_bytes - offset < size ? e->payload_bytes - offset : size,
 		.key_only = e->key_only,
 		.qos = apus_dp_writer_inline_qos(w, e),
 	};
@@ -239,7 +240,8 @@ static void push_portion(struct apus_dp_writer *w, struct apus_dp_writer_state *
 void apus_dp_writer_pace_fn(struct apus_dp_timer *timer, struct apus_mono now)
 {
 	struct apus_dp_writer *w =
-		(struct apus_dp_writer *)((char *)timer - offsetof(struct apus_dp_writer, pace_timer));
+		(struct apus_dp_writer *)((char *)timer -
+					  offsetof(struct apus_dp_writer, pace_timer));
 	bool more = false;
 
 	for (uint32_t i = 0; i < w->match_count; i++) {
@@ -260,8 +262,12 @@ uint32_t apus_dp_writer_push_again(struct apus_dp_writer *w, uint32_t slot,
 				   struct apus_dp_writer_state *s, uint32_t budget)
 {
 	apus_seq seq = w->cache.entries[slot].seq;
-	uint32_t count = fitting(w, slot, budget);
+	uint64_t behind = outstanding(w, s, slot);
+	uint64_t left = behind < s->push_bytes ? s->push_bytes - behind : 0;
+	uint32_t count = fitting(w, slot, left < budget ? left : budget);
 
+	if (count == 0)
+		return 0; /* those before it come first */
 	if (s->pushed_seq == seq)
 		shrink(s); /* not one fragment has come */
 	for (uint32_t n = 1; n <= count; n++)
@@ -313,9 +319,9 @@ static void invite(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apu
 		apus_dp_writer_heartbeat(w, s);
 		return;
 	}
-	(void)apus_wire_heartbeat_frag(apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix,
-						      APUS_DP_HEARTBEAT_BYTES),
-				       &hb);
+	(void)apus_wire_heartbeat_frag(
+		apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix, APUS_DP_HEARTBEAT_BYTES),
+		&hb);
 }
 
 /* Sends requested fragments within the budget; those left over are asked for again. */

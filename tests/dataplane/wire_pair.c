@@ -19,7 +19,7 @@ static void put(struct wire *w, const struct apus_dp_tx *tx)
 {
 	struct wire_datagram *d = &w->ring[w->tail % WIRE_DATAGRAMS];
 
-	if (w->tail - w->head == WIRE_DATAGRAMS) {
+	if (w->tail - w->head == (w->capacity ? w->capacity : WIRE_DATAGRAMS)) {
 		w->overflow++;
 		return;
 	}
@@ -46,6 +46,8 @@ static int queue_tx(struct apus_dp_queue *q, const struct apus_dp_tx *tx, int n)
 
 	for (int i = 0; i < n; i++) {
 		w->sent++;
+		for (int k = 0; k < tx[i].iov_count; k++)
+			w->sent_bytes += tx[i].iov[k].iov_len;
 		if (wire_random(&w->random, 100) < w->loss_percent) {
 			w->dropped++;
 			continue;
@@ -87,13 +89,16 @@ static void queue_close(struct apus_dp_queue *q)
 	(void)q;
 }
 
-static const struct apus_dp_queue_ops ops = {
-	.rx = queue_rx, .release = queue_release, .tx = queue_tx, .fd = queue_fd, .close = queue_close};
+static const struct apus_dp_queue_ops ops = {.rx = queue_rx,
+					     .release = queue_release,
+					     .tx = queue_tx,
+					     .fd = queue_fd,
+					     .close = queue_close};
 
 /* --- sides --------------------------------------------------------------------------------------- */
 
-static void side_init(struct wire_pair *p, struct wire_side *s, uint8_t id, struct wire *in,
-		      struct wire *out)
+static void side_init(struct wire_pair *p, struct wire_side *s, uint8_t id, uint16_t vendor,
+		      uint32_t fragment_bytes, struct wire *in, struct wire *out)
 {
 	struct apus_dp_worker_config c = {
 		.queue = &s->queue.base,
@@ -101,7 +106,7 @@ static void side_init(struct wire_pair *p, struct wire_side *s, uint8_t id, stru
 		.endpoint_max = 8,
 		.match_max = 16,
 		.heartbeat_ns = 100 * APUS_NS_PER_MS,
-		.fragment_bytes = 1344,
+		.fragment_bytes = fragment_bytes,
 	};
 
 	s->queue.base.ops = &ops;
@@ -110,6 +115,8 @@ static void side_init(struct wire_pair *p, struct wire_side *s, uint8_t id, stru
 	s->queue.in = in;
 	s->queue.out = out;
 	memset(s->prefix.bytes, id, sizeof(s->prefix.bytes));
+	s->prefix.bytes[0] = (uint8_t)(vendor >> 8);
+	s->prefix.bytes[1] = (uint8_t)vendor;
 	c.prefix = s->prefix;
 	if (apus_dp_worker_create(&c, &s->worker) != 0)
 		abort();
@@ -117,13 +124,18 @@ static void side_init(struct wire_pair *p, struct wire_side *s, uint8_t id, stru
 
 void wire_pair_init(struct wire_pair *p, uint64_t seed)
 {
+	wire_pair_init_as(p, seed, 0x01ee, 1344);
+}
+
+void wire_pair_init_as(struct wire_pair *p, uint64_t seed, uint16_t vendor, uint32_t fragment_bytes)
+{
 	memset(p, 0, sizeof(*p));
 	/* Relaxed: single-threaded test. */
 	atomic_store_explicit(&p->epoch.current, 1, memory_order_relaxed);
 	p->a_to_b.random = seed * 2 + 1;
 	p->b_to_a.random = seed * 7 + 3;
-	side_init(p, &p->a, 0xaa, &p->b_to_a, &p->a_to_b);
-	side_init(p, &p->b, 0xbb, &p->a_to_b, &p->b_to_a);
+	side_init(p, &p->a, 0xaa, vendor, fragment_bytes, &p->b_to_a, &p->a_to_b);
+	side_init(p, &p->b, 0xbb, vendor, fragment_bytes, &p->a_to_b, &p->b_to_a);
 	p->now = apus_mono_now();
 }
 
@@ -159,6 +171,17 @@ void wire_run(struct wire_pair *p, int64_t ns)
 
 /* --- endpoints ----------------------------------------------------------------------------------- */
 
+static const struct apus_type *type_of(const struct wire_options *o)
+{
+	return o->blob_bytes ? &apus_blob_type : &apus_shape_type;
+}
+
+/* Encapsulation header, kid, length, data. */
+static uint32_t payload_bytes_max(const struct wire_options *o)
+{
+	return o->blob_bytes ? (o->blob_bytes + 12 + 3) & ~3u : 256;
+}
+
 static void make_writer(struct wire_pair *p, struct wire_endpoints *e, const struct wire_options *o)
 {
 	struct apus_dp_writer_config c = {
@@ -170,7 +193,7 @@ static void make_writer(struct wire_pair *p, struct wire_endpoints *e, const str
 			  .max_instances = 16,
 			  .max_samples_per_instance = o->max_samples,
 			  .depth = o->keep_all ? 0 : o->depth,
-			  .payload_bytes_max = 256,
+			  .payload_bytes_max = payload_bytes_max(o),
 			  .key_bytes_max = e->plan.max_bytes},
 	};
 
@@ -188,10 +211,11 @@ static void make_reader(struct wire_pair *p, struct wire_endpoints *e, const str
 		.guid = apus_guid_make(&p->b.prefix, (struct apus_eid){0x00000207}),
 		.reliable = o->reliable,
 		.transient_local = o->transient_local,
-		.type = &apus_shape_type,
-		.payload_bytes_max = 256,
+		.type = type_of(o),
+		.payload_bytes_max = payload_bytes_max(o),
 		.match_max = 4,
-		.held_max = 64,
+		.held_max = o->blob_bytes ? 8 : 64,
+		.assembly_max = o->assembly_max,
 		.inbox = {.lifespan_ns = APUS_INFINITE_NS,
 			  .history = {.keep_all = o->keep_all,
 				      .depth = o->depth,
@@ -213,7 +237,7 @@ void wire_endpoints_init(struct wire_pair *p, struct wire_endpoints *e,
 			 const struct wire_options *options)
 {
 	memset(e, 0, sizeof(*e));
-	if (apus_wire_keyplan_init(&e->plan, &apus_shape_type, 0) != 0)
+	if (apus_wire_keyplan_init(&e->plan, type_of(options), 0) != 0)
 		abort();
 	make_writer(p, e, options);
 	make_reader(p, e, options);
@@ -292,10 +316,40 @@ int wire_write(struct wire_pair *p, struct wire_endpoints *e, const char *color,
 	strncpy(shape.color, color, sizeof(shape.color) - 1);
 	apus_dp_worker_take_turn(p->a.worker);
 	slot = apus_dp_cache_acquire(cache);
-	change.payload_bytes = (uint32_t)apus_type_encode(&apus_shape_type, &shape, APUS_XCDR1,
-							  change.key_only,
-							  apus_dp_cache_payload(cache, slot), 256);
+	change.payload_bytes =
+		(uint32_t)apus_type_encode(&apus_shape_type, &shape, APUS_XCDR1, change.key_only,
+					   apus_dp_cache_payload(cache, slot), 256);
 	change.key_bytes = (uint32_t)apus_wire_key_from_sample(&e->plan, &shape, key, sizeof(key));
+	apus_wire_key_hash(&e->plan, key, change.key_bytes, hash);
+	rc = apus_dp_writer_write(e->writer, slot, &change, p->now);
+	if (rc != 0)
+		apus_dp_cache_abandon(cache, slot);
+	apus_dp_worker_end_turn(p->a.worker);
+	return rc;
+}
+
+int wire_write_blob(struct wire_pair *p, struct wire_endpoints *e, uint32_t bytes)
+{
+	static const uint8_t head[8] = {0, 1, 0, 0, 1, 0, 0, 0};
+	struct apus_blob blob = {.kid = 1};
+	uint8_t key[16], hash[16], *payload;
+	struct apus_dp_write change = {.kind = APUS_ALIVE,
+				       .source = {1000000},
+				       .key = key,
+				       .key_hash = hash,
+				       .payload_bytes = bytes + 12};
+	struct apus_dp_cache *cache = &e->writer->cache;
+	uint32_t slot;
+	int rc;
+
+	apus_dp_worker_take_turn(p->a.worker);
+	slot = apus_dp_cache_acquire(cache);
+	payload = apus_dp_cache_payload(cache, slot);
+	memcpy(payload, head, sizeof(head));
+	memcpy(payload + 8, &bytes, 4);
+	for (uint32_t i = 0; i < bytes; i++)
+		payload[12 + i] = wire_blob_byte(i);
+	change.key_bytes = (uint32_t)apus_wire_key_from_sample(&e->plan, &blob, key, sizeof(key));
 	apus_wire_key_hash(&e->plan, key, change.key_bytes, hash);
 	rc = apus_dp_writer_write(e->writer, slot, &change, p->now);
 	if (rc != 0)

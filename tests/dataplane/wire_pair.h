@@ -26,7 +26,8 @@ struct wire {
 	uint32_t head, tail;
 	uint32_t loss_percent, duplicate_percent, reorder_percent;
 	uint64_t random;
-	uint64_t sent, dropped, overflow;
+	uint64_t sent, sent_bytes, dropped, overflow;
+	uint32_t capacity; /* datagrams that wait at most; 0 = WIRE_DATAGRAMS */
 };
 
 struct wire_queue {
@@ -49,6 +50,10 @@ struct wire_pair {
 
 /** Creates both sides. */
 void wire_pair_init(struct wire_pair *p, uint64_t seed);
+/** The same with GUID prefixes that begin with a vendor's number (0x01ee is Apus), and another fragment
+ *  size. */
+void wire_pair_init_as(struct wire_pair *p, uint64_t seed, uint16_t vendor,
+		       uint32_t fragment_bytes);
 void wire_pair_fini(struct wire_pair *p);
 void wire_set(struct wire_pair *p, uint32_t loss, uint32_t duplicate, uint32_t reorder);
 /** Lets time pass in steps of 100 us, polling both sides at each. */
@@ -71,6 +76,8 @@ struct wire_options {
 	bool reliable, transient_local, keep_all;
 	uint32_t depth, max_samples, reader_max_samples;
 	const struct apus_dp_predicate *predicate; /* applied at the writer */
+	uint32_t blob_bytes;   /* not 0: Blob instead of ShapeType, with so much data at most */
+	uint32_t assembly_max; /* of the reader */
 };
 
 void wire_endpoints_init(struct wire_pair *p, struct wire_endpoints *e,
@@ -82,5 +89,11 @@ void wire_endpoints_fini(struct wire_pair *p, struct wire_endpoints *e);
 /** Writes colour, x, 2x, 30. Returns what the writer returned. */
 int wire_write(struct wire_pair *p, struct wire_endpoints *e, const char *color, int32_t x,
 	       enum apus_change kind);
+/** Writes a Blob with kid 1 and so many bytes of wire_blob_byte(). Returns what the writer returned. */
+int wire_write_blob(struct wire_pair *p, struct wire_endpoints *e, uint32_t bytes);
+static inline uint8_t wire_blob_byte(uint32_t i)
+{
+	return (uint8_t)(31 * i + 7);
+}
 
 #endif

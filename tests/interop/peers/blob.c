@@ -54,14 +54,19 @@ static void add_sizes(struct blob_options *o, char *list)
 	}
 }
 
-static const struct option long_options[] = {
-	{"topic", required_argument, NULL, 't'},     {"sizes", required_argument, NULL, 's'},
-	{"domain", required_argument, NULL, 'd'},    {"interface", required_argument, NULL, 'i'},
-	{"best-effort", no_argument, NULL, 'b'},     {"depth", required_argument, NULL, 'k'},
-	{"message-bytes", required_argument, NULL, 'm'}, {"set", required_argument, NULL, 'x'},
-	{"rate", required_argument, NULL, 'r'},      {"timeout", required_argument, NULL, 'T'},
-	{"linger", required_argument, NULL, 'l'},    {"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0}};
+static const struct option long_options[] = {{"topic", required_argument, NULL, 't'},
+					     {"sizes", required_argument, NULL, 's'},
+					     {"domain", required_argument, NULL, 'd'},
+					     {"interface", required_argument, NULL, 'i'},
+					     {"best-effort", no_argument, NULL, 'b'},
+					     {"depth", required_argument, NULL, 'k'},
+					     {"message-bytes", required_argument, NULL, 'm'},
+					     {"set", required_argument, NULL, 'x'},
+					     {"rate", required_argument, NULL, 'r'},
+					     {"timeout", required_argument, NULL, 'T'},
+					     {"linger", required_argument, NULL, 'l'},
+					     {"help", no_argument, NULL, 'h'},
+					     {NULL, 0, NULL, 0}};
 
 static void take_option(int code, struct blob_options *o, const char *program)
 {
@@ -101,8 +106,7 @@ void blob_parse(int argc, char **argv, struct blob_options *options)
 		.reliable = true, .interface = "127.0.0.1", .depth = 64, .timeout_s = 60};
 	while ((code = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		take_option(code, options, argv[0]);
-	if (argc - optind != 1 || !options->topic || options->size_count == 0 ||
-	    options->depth < 1)
+	if (argc - optind != 1 || !options->topic || options->size_count == 0 || options->depth < 1)
 		wrong("expected one word, --topic and --sizes, at", argv[argc - 1]);
 	options->publish = strcmp(argv[optind], "pub") == 0;
 	if (!options->publish && strcmp(argv[optind], "sub") != 0)
@@ -143,12 +147,14 @@ uint8_t *blob_pattern(const struct blob_options *options)
 	return bytes;
 }
 
-void blob_print_sample(const struct blob_options *options, const uint8_t *pattern,
-		       const void *data, uint32_t bytes)
+void blob_print_sample(const struct blob_options *options, const uint8_t *pattern, const void *data,
+		       uint32_t bytes)
 {
-	bool exact = bytes <= options->size_max && (bytes == 0 || memcmp(data, pattern, bytes) == 0);
+	bool exact =
+		bytes <= options->size_max && (bytes == 0 || memcmp(data, pattern, bytes) == 0);
 
-	printf("{\"event\":\"sample\",\"bytes\":%u,\"exact\":%s}\n", bytes, exact ? "true" : "false");
+	printf("{\"event\":\"sample\",\"bytes\":%u,\"exact\":%s}\n", bytes,
+	       exact ? "true" : "false");
 	fflush(stdout);
 }
 

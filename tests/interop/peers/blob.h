@@ -55,8 +55,8 @@ void blob_sleep(double seconds);
 /* size_max bytes of the pattern; allocated once, owned by the caller until exit. */
 uint8_t *blob_pattern(const struct blob_options *options);
 /* Prints one taken sample. `pattern` is from blob_pattern(). */
-void blob_print_sample(const struct blob_options *options, const uint8_t *pattern,
-		       const void *data, uint32_t bytes);
+void blob_print_sample(const struct blob_options *options, const uint8_t *pattern, const void *data,
+		       uint32_t bytes);
 /* Prints the last line and returns the exit code. begun_ns: 0 if nothing ever began. */
 int blob_print_done(int samples, bool timed_out, int64_t begun_ns);
 

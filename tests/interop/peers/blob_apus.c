@@ -147,7 +147,8 @@ int main(int argc, char **argv)
 	options.topic = o.topic;
 	options.qos = &qos;
 	participant = join(&o);
-	code = o.publish ? publish(&o, participant, &options) : subscribe(&o, participant, &options);
+	code = o.publish ? publish(&o, participant, &options)
+			 : subscribe(&o, participant, &options);
 	apus_participant_destroy(participant);
 	return code;
 }

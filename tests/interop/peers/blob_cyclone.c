@@ -22,11 +22,12 @@ static void create_domain(const struct blob_options *o)
 {
 	char xml[1024];
 
-	snprintf(xml, sizeof(xml),
-		 "<Domain Id=\"any\"><General><Interfaces><NetworkInterface address=\"%s\" "
-		 "multicast=\"true\"/></Interfaces><MaxMessageSize>14720B</MaxMessageSize></General>"
-		 "<Discovery><ParticipantIndex>auto</ParticipantIndex></Discovery></Domain>",
-		 o->interface);
+	snprintf(
+		xml, sizeof(xml),
+		"<Domain Id=\"any\"><General><Interfaces><NetworkInterface address=\"%s\" "
+		"multicast=\"true\"/></Interfaces><MaxMessageSize>14720B</MaxMessageSize></General>"
+		"<Discovery><ParticipantIndex>auto</ParticipantIndex></Discovery></Domain>",
+		o->interface);
 	must(dds_create_domain((dds_domainid_t)o->domain, xml), "domain");
 }
 
@@ -43,8 +44,8 @@ static dds_entity_t open_endpoint(const struct blob_options *o)
 		dds_qset_history(qos, DDS_HISTORY_KEEP_ALL, 0);
 	else
 		dds_qset_history(qos, DDS_HISTORY_KEEP_LAST, o->depth);
-	participant = must(dds_create_participant((dds_domainid_t)o->domain, NULL, NULL),
-			   "participant");
+	participant =
+		must(dds_create_participant((dds_domainid_t)o->domain, NULL, NULL), "participant");
 	topic = must(dds_create_topic(participant, &Blob_desc, o->topic, NULL, NULL), "topic");
 	endpoint = o->publish ? dds_create_writer(participant, topic, qos, NULL)
 			      : dds_create_reader(participant, topic, qos, NULL);

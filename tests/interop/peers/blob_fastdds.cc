@@ -176,18 +176,18 @@ void open_peer(Peer &p)
 		qos.durability().kind = VOLATILE_DURABILITY_QOS;
 		qos.publish_mode().kind = ASYNCHRONOUS_PUBLISH_MODE;
 		qos.reliable_writer_qos().times.heartbeatPeriod = Duration_t(0, 100000000);
-		p.writer = must(must(p.participant->create_publisher(PUBLISHER_QOS_DEFAULT),
-				     "publisher")
-					->create_datawriter(p.topic, qos),
-				"writer");
+		p.writer = must(
+			must(p.participant->create_publisher(PUBLISHER_QOS_DEFAULT), "publisher")
+				->create_datawriter(p.topic, qos),
+			"writer");
 	} else {
 		DataReaderQos qos;
 
 		set_common(p.options, qos);
-		p.reader = must(must(p.participant->create_subscriber(SUBSCRIBER_QOS_DEFAULT),
-				     "subscriber")
-					->create_datareader(p.topic, qos),
-				"reader");
+		p.reader = must(
+			must(p.participant->create_subscriber(SUBSCRIBER_QOS_DEFAULT), "subscriber")
+				->create_datareader(p.topic, qos),
+			"reader");
 	}
 }
 
