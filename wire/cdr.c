@@ -5,40 +5,6 @@
  */
 #include "wire/cdr.h"
 
-size_t apus_wire_scalar_bytes(const struct apus_type *type)
-{
-	switch (type->kind) {
-	case APUS_KIND_BOOL:
-	case APUS_KIND_OCTET:
-	case APUS_KIND_CHAR:
-	case APUS_KIND_INT8:
-	case APUS_KIND_UINT8: return 1;
-	case APUS_KIND_INT16:
-	case APUS_KIND_UINT16: return 2;
-	case APUS_KIND_INT32:
-	case APUS_KIND_UINT32:
-	case APUS_KIND_FLOAT32: return 4;
-	case APUS_KIND_INT64:
-	case APUS_KIND_UINT64:
-	case APUS_KIND_FLOAT64: return 8;
-	case APUS_KIND_ENUM:
-		if (type->bit_bound == 0)
-			return 4;
-		/* fall through */
-	case APUS_KIND_BITMASK:
-		return type->bit_bound <= 8    ? 1
-		       : type->bit_bound <= 16 ? 2
-		       : type->bit_bound <= 32 ? 4
-					       : 8;
-	default: return 0;
-	}
-}
-
-bool apus_wire_needs_dheader(const struct apus_type *type)
-{
-	return type->kind > APUS_KIND_FLOAT64;
-}
-
 bool apus_wire_has_keys(const struct apus_type *type)
 {
 	for (uint32_t i = 0; i < type->member_count; i++)

@@ -250,12 +250,31 @@ bool apus_wire_cdr_skip(struct apus_wire_cdr *c, const struct apus_type *type, i
 bool apus_wire_cdr_skip_member(struct apus_wire_cdr *c, const struct apus_member *member,
 			       int depth);
 
-/** Wire size of a fixed-size scalar (primitive, enum, bitmask); 0 for every other kind. */
-size_t apus_wire_scalar_bytes(const struct apus_type *type);
+/** Wire size of a fixed-size scalar (primitive, enum, bitmask) of a checked type, which is its size
+ *  in memory too; 0 for every other kind. */
+static inline size_t apus_wire_scalar_bytes(const struct apus_type *type)
+{
+	return type->kind <= APUS_KIND_BITMASK ? type->size_bytes : 0;
+}
+
+/** True if a member's value is a scalar that lies in the object itself. */
+static inline bool apus_wire_is_inline_scalar(const struct apus_member *m)
+{
+	return m->type->kind <= APUS_KIND_BITMASK && !m->optional && !m->external;
+}
+
+/** True if the descriptor claims a fixed layout under this representation. */
+static inline bool apus_wire_says_plain(const struct apus_type *type, bool xcdr2)
+{
+	return xcdr2 ? type->plain_xcdr2 : type->plain_xcdr1;
+}
 
 /** True if collections of `type` carry a DHEADER under XCDR2: everything that is not a primitive
  *  (XTypes 1.3 §7.4.3.5.3, rule 12; enums and bitmasks are not primitives). */
-bool apus_wire_needs_dheader(const struct apus_type *type);
+static inline bool apus_wire_needs_dheader(const struct apus_type *type)
+{
+	return type->kind > APUS_KIND_FLOAT64;
+}
 
 /** True if some member of the struct is marked as key. */
 bool apus_wire_has_keys(const struct apus_type *type);

@@ -90,6 +90,27 @@ static int read_scalars(struct decoder *d, const struct apus_type *type, uint8_t
 	return scalars_valid(type, dst, bytes, count) ? 0 : APUS_EENCODING;
 }
 
+/* One scalar: as read_scalars(), without its loops and calls. */
+static inline int read_scalar(struct decoder *d, const struct apus_type *type, uint8_t *dst)
+{
+	const size_t bytes = type->size_bytes;
+	const uint8_t *src;
+
+	if (d->c.swap || type->kind == APUS_KIND_BOOL || type->kind == APUS_KIND_BITMASK)
+		return read_scalars(d, type, dst, 1);
+	if (!apus_wire_cdr_align(&d->c, bytes) || bytes > apus_wire_cdr_left(&d->c))
+		return APUS_EENCODING;
+	src = d->c.base + d->c.pos;
+	d->c.pos += bytes;
+	switch (bytes) {
+	case 1: memcpy(dst, src, 1); break;
+	case 2: memcpy(dst, src, 2); break;
+	case 4: memcpy(dst, src, 4); break;
+	default: memcpy(dst, src, 8); break;
+	}
+	return 0;
+}
+
 static int read_string(struct decoder *d, const struct apus_type *type, void *value)
 {
 	const char *chars;
@@ -117,7 +138,8 @@ static int read_elements(struct decoder *d, const struct apus_type *element, uin
 
 	if (apus_wire_scalar_bytes(element))
 		return read_scalars(d, element, data, count);
-	if (element->kind == APUS_KIND_STRUCT && count >= 4 && !d->c.swap) {
+	if (element->kind == APUS_KIND_STRUCT && count >= 4 && !d->c.swap &&
+	    element->extensibility == APUS_FINAL) {
 		size_t align, plain = apus_wire_plain_bytes(
 				      element, d->c.xcdr2 ? APUS_XCDR2 : APUS_XCDR1, &align);
 
@@ -367,8 +389,10 @@ static int decode_members(struct decoder *d, const struct apus_type *type, uint8
 				rc = set_default(d, &type->members[i], object, depth);
 			return rc;
 		}
-		rc = m->optional ? decode_optional(d, m, object, depth)
-				 : decode_member(d, m, object, depth);
+		rc = apus_wire_is_inline_scalar(m)
+			     ? read_scalar(d, m->type, object + m->offset_bytes)
+		     : m->optional ? decode_optional(d, m, object, depth)
+				   : decode_member(d, m, object, depth);
 	}
 	return rc;
 }
@@ -457,7 +481,7 @@ static bool read_plain(struct decoder *d, const struct apus_type *type, void *va
 {
 	size_t align = type->align_bytes < d->c.align_max ? type->align_bytes : d->c.align_max;
 
-	if (!(d->c.xcdr2 ? type->plain_xcdr2 : type->plain_xcdr1) || d->c.swap ||
+	if (!apus_wire_says_plain(type, d->c.xcdr2) || d->c.swap ||
 	    ((d->c.pos - d->c.origin) & (align - 1)))
 		return false;
 	*rc = APUS_EENCODING;
@@ -531,7 +555,7 @@ static int decode_value(struct decoder *d, const struct apus_type *type, void *v
 	case APUS_KIND_SEQUENCE: return decode_collection(d, type, value, depth);
 	case APUS_KIND_STRUCT: return decode_struct(d, type, value, depth);
 	case APUS_KIND_UNION: return decode_union(d, type, value, depth);
-	default: return read_scalars(d, type, value, 1);
+	default: return read_scalar(d, type, value);
 	}
 }
 
@@ -575,6 +599,11 @@ int apus_type_decode(const struct apus_type *type, const void *payload, size_t p
 	if (rc) {
 		memset(sample, 0, type->size_bytes);
 		return rc;
+	}
+	if (apus_wire_says_plain(type, d.c.xcdr2) && !key_only && !d.c.swap &&
+	    d.c.end >= type->size_bytes && d.c.end - type->size_bytes < 4) {
+		memcpy(sample, d.c.base, type->size_bytes);
+		return 0;
 	}
 	/* Interop: key-only payloads of Cyclone 0.10.2 are ordered by member id and lack the
 	 * DHEADERs of structs; XTypes has both otherwise. Theirs is tried first: a string's NULs

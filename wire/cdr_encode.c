@@ -24,7 +24,7 @@ struct encoder {
 static int encode_value(struct encoder *e, const struct apus_type *type, const void *value,
 			int depth);
 
-static int write_align(struct encoder *e, size_t align)
+static inline int write_align(struct encoder *e, size_t align)
 {
 	size_t mask = (align < e->align_max ? align : e->align_max) - 1;
 	size_t gap = -(e->pos - e->origin) & mask;
@@ -36,14 +36,14 @@ static int write_align(struct encoder *e, size_t align)
 	return 0;
 }
 
-static void store_u32(const struct encoder *e, size_t pos, uint32_t value)
+static inline void store_u32(const struct encoder *e, size_t pos, uint32_t value)
 {
 	if (e->swap)
 		value = __builtin_bswap32(value);
 	memcpy(e->base + pos, &value, 4);
 }
 
-static int write_u32(struct encoder *e, uint32_t value)
+static inline int write_u32(struct encoder *e, uint32_t value)
 {
 	int rc = write_align(e, 4);
 
@@ -110,6 +110,51 @@ static int write_scalars(struct encoder *e, const struct apus_type *type, const 
 	return rc;
 }
 
+/* One scalar: as write_scalars(), without its loops and calls. */
+static inline int write_scalar(struct encoder *e, const struct apus_type *type, const void *src)
+{
+	const size_t bytes = type->size_bytes;
+	uint8_t *dst;
+
+	if (e->swap || type->kind == APUS_KIND_BOOL || type->kind == APUS_KIND_BITMASK)
+		return write_scalars(e, type, src, 1);
+	if (write_align(e, bytes) || bytes > e->end - e->pos)
+		return APUS_ELIMIT;
+	dst = e->base + e->pos;
+	e->pos += bytes;
+	switch (bytes) {
+	case 1: memcpy(dst, src, 1); break;
+	case 2: memcpy(dst, src, 2); break;
+	case 4: memcpy(dst, src, 4); break;
+	default: memcpy(dst, src, 8); break;
+	}
+	return 0;
+}
+
+/* memcpy() without the call for what most strings are: at most 16 bytes, in two overlapping parts. */
+static inline void copy_short(uint8_t *dst, const char *src, size_t bytes)
+{
+	uint64_t first, last;
+	uint32_t low, high;
+
+	if (bytes > 16) {
+		memcpy(dst, src, bytes);
+	} else if (bytes >= 8) {
+		memcpy(&first, src, 8);
+		memcpy(&last, src + bytes - 8, 8);
+		memcpy(dst, &first, 8);
+		memcpy(dst + bytes - 8, &last, 8);
+	} else if (bytes >= 4) {
+		memcpy(&low, src, 4);
+		memcpy(&high, src + bytes - 4, 4);
+		memcpy(dst, &low, 4);
+		memcpy(dst + bytes - 4, &high, 4);
+	} else {
+		for (size_t i = 0; i < bytes; i++)
+			dst[i] = (uint8_t)src[i];
+	}
+}
+
 static int write_string(struct encoder *e, const struct apus_type *type, const void *value)
 {
 	const char *chars = value;
@@ -133,8 +178,7 @@ static int write_string(struct encoder *e, const struct apus_type *type, const v
 		return rc;
 	if (length + 1 > e->end - e->pos)
 		return APUS_ELIMIT;
-	memcpy(e->base + e->pos, chars, length);
-	e->base[e->pos + length] = 0;
+	copy_short(e->base + e->pos, chars, length + 1); /* with its NUL */
 	e->pos += length + 1;
 	return 0;
 }
@@ -148,7 +192,8 @@ static int write_elements(struct encoder *e, const struct apus_type *element, co
 
 	if (apus_wire_scalar_bytes(element))
 		return write_scalars(e, element, data, count);
-	if (element->kind == APUS_KIND_STRUCT && count >= 4 && !e->swap) {
+	if (element->kind == APUS_KIND_STRUCT && count >= 4 && !e->swap &&
+	    element->extensibility == APUS_FINAL) {
 		size_t align, plain = apus_wire_plain_bytes(
 				      element, e->xcdr2 ? APUS_XCDR2 : APUS_XCDR1, &align);
 
@@ -379,7 +424,7 @@ static bool write_plain(struct encoder *e, const struct apus_type *type, const v
 {
 	size_t align = type->align_bytes < e->align_max ? type->align_bytes : e->align_max;
 
-	if (!(e->xcdr2 ? type->plain_xcdr2 : type->plain_xcdr1) || e->swap ||
+	if (!apus_wire_says_plain(type, e->xcdr2) || e->swap ||
 	    ((e->pos - e->origin) & (align - 1)))
 		return false;
 	*rc = APUS_ELIMIT;
@@ -410,11 +455,17 @@ static int encode_struct(struct encoder *e, const struct apus_type *type, const 
 	} else {
 		for (uint32_t i = 0; i < type->member_count && !rc; i++) {
 			const struct apus_member *m = &type->members[i];
+			const void *slot = value + m->offset_bytes;
 
-			rc = m->optional ? encode_optional(e, m, value, depth)
-			     : m->external
-				     ? encode_present(e, m, value, depth)
-				     : encode_value(e, m->type, value + m->offset_bytes, depth + 1);
+			if (m->optional || m->external)
+				rc = m->optional ? encode_optional(e, m, value, depth)
+						 : encode_present(e, m, value, depth);
+			else if (m->type->kind <= APUS_KIND_BITMASK)
+				rc = write_scalar(e, m->type, slot);
+			else if (m->type->kind == APUS_KIND_STRING)
+				rc = write_string(e, m->type, slot);
+			else
+				rc = encode_value(e, m->type, slot, depth + 1);
 		}
 	}
 	if (!rc && dheader)
@@ -455,7 +506,7 @@ static int encode_value(struct encoder *e, const struct apus_type *type, const v
 		return e->key_only ? encode_key_struct(e, type, value, depth)
 				   : encode_struct(e, type, value, depth);
 	case APUS_KIND_UNION: return encode_union(e, type, value, depth);
-	default: return write_scalars(e, type, value, 1);
+	default: return write_scalar(e, type, value);
 	}
 }
 
@@ -488,6 +539,12 @@ int apus_wire_cdr_encode(const struct apus_type *type, const void *sample, int r
 		return APUS_EINVAL;
 	if (out_bytes < APUS_WIRE_ENCAP_BYTES)
 		return APUS_ELIMIT;
+	if (apus_wire_says_plain(type, e.xcdr2) && !key_only && !e.swap &&
+	    type->size_bytes % 4 == 0 && type->size_bytes <= out_bytes - APUS_WIRE_ENCAP_BYTES) {
+		write_encapsulation(out, type, representation, big_endian, 0);
+		memcpy(e.base, sample, type->size_bytes);
+		return (int)(APUS_WIRE_ENCAP_BYTES + type->size_bytes);
+	}
 	/* The result is an int and DHEADERs are 32 bits: larger payloads do not exist. */
 	e.end = (out_bytes > INT_MAX ? INT_MAX : out_bytes) - APUS_WIRE_ENCAP_BYTES;
 	rc = encode_value(&e, type, sample, 0);

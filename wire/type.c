@@ -60,6 +60,36 @@ static int check_labels(const struct apus_type *type)
 	return 0;
 }
 
+/* The size a scalar must have, on the wire and in memory; 0 for what is none. */
+static size_t scalar_bytes(const struct apus_type *type)
+{
+	switch (type->kind) {
+	case APUS_KIND_BOOL:
+	case APUS_KIND_OCTET:
+	case APUS_KIND_CHAR:
+	case APUS_KIND_INT8:
+	case APUS_KIND_UINT8: return 1;
+	case APUS_KIND_INT16:
+	case APUS_KIND_UINT16: return 2;
+	case APUS_KIND_INT32:
+	case APUS_KIND_UINT32:
+	case APUS_KIND_FLOAT32: return 4;
+	case APUS_KIND_INT64:
+	case APUS_KIND_UINT64:
+	case APUS_KIND_FLOAT64: return 8;
+	case APUS_KIND_ENUM:
+		if (type->bit_bound == 0)
+			return 4;
+		/* fall through */
+	case APUS_KIND_BITMASK:
+		return type->bit_bound <= 8    ? 1
+		       : type->bit_bound <= 16 ? 2
+		       : type->bit_bound <= 32 ? 4
+					       : 8;
+	default: return 0;
+	}
+}
+
 static int check_scalar(const struct apus_type *type)
 {
 	size_t bytes;
@@ -69,7 +99,7 @@ static int check_scalar(const struct apus_type *type)
 	if (type->kind == APUS_KIND_ENUM &&
 	    (type->bit_bound > 32 || type->default_label >= type->label_count))
 		return APUS_EINVAL;
-	bytes = apus_wire_scalar_bytes(type);
+	bytes = scalar_bytes(type);
 	if (type->size_bytes != bytes || type->align_bytes > bytes)
 		return APUS_EINVAL;
 	return check_labels(type);
@@ -244,7 +274,7 @@ static int check_type(const struct apus_type *type, int depth)
 	case APUS_KIND_SEQUENCE: return check_collection(type, depth);
 	case APUS_KIND_STRUCT: return check_struct(type, depth);
 	case APUS_KIND_UNION: return check_union(type, depth);
-	default: return apus_wire_scalar_bytes(type) ? check_scalar(type) : APUS_EINVAL;
+	default: return scalar_bytes(type) ? check_scalar(type) : APUS_EINVAL;
 	}
 }
 
