@@ -16,8 +16,11 @@
 #define KEY_BYTES_MAX        1024
 /* Fragmented samples a reader puts together at a time. */
 #define ASSEMBLY_MAX         4u
-/* Out-of-order samples a reader holds back. */
+/* Out-of-order samples a reader holds back: as many as fit HELD_BYTES, within bounds. The others are asked
+ * for again. */
+#define HELD_MIN             4u
 #define HELD_MAX             256u
+#define HELD_BYTES           (16u * 1024 * 1024)
 /* Arena of a sample that apus_write_cdr() checks. */
 #define ARENA_BYTES          ((size_t)256 * 1024)
 
@@ -281,6 +284,15 @@ void apus_writer_destroy(struct apus_writer *writer)
 
 /* --- readers ------------------------------------------------------------------------------------- */
 
+static uint32_t held_max(uint32_t payload_bytes)
+{
+	uint32_t n = HELD_BYTES / payload_bytes;
+
+	if (n < HELD_MIN)
+		return HELD_MIN;
+	return n < HELD_MAX ? n : HELD_MAX;
+}
+
 static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 			  const struct apus_qos *qos)
 {
@@ -293,7 +305,7 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 		.representation = representation_of(qos),
 		.payload_bytes_max = payload_bytes(p, r->type, qos),
 		.match_max = qos->max_matches,
-		.held_max = HELD_MAX,
+		.held_max = held_max(payload_bytes(p, r->type, qos)),
 		.assembly_max = ASSEMBLY_MAX,
 		.inbox = {.exclusive = qos->ownership == APUS_EXCLUSIVE,
 			  .separation_ns = qos->time_filter_ns,
