@@ -18,7 +18,7 @@
 #define REASON_BYTES  512
 
 struct values {
-	const char *type;
+	const char *type, *idl;
 	struct option_list parameters;
 	bool check;
 };
@@ -26,6 +26,8 @@ struct values {
 static const struct option options[] = {
 	{"type", "NAME", "type of the samples (default ShapeType)", OPTION_TEXT, 0,
 	 offsetof(struct values, type), 0, 0},
+	{"idl", "FILE", "IDL file that declares the type", OPTION_TEXT, 0,
+	 offsetof(struct values, idl), 0, 0},
 	{"param", "V", "value of %0, then of %1 …", OPTION_LIST, 0,
 	 offsetof(struct values, parameters), 0, 0},
 	{"check", NULL, "only check the expression, read no samples", OPTION_FLAG, 0,
@@ -80,7 +82,7 @@ static int evaluate_all(const struct apus_type *type, const struct apus_filter *
 
 static int run(const struct command *command, int argc, char **argv)
 {
-	static struct values values = {.type = "ShapeType"};
+	static struct values values;
 	const struct apus_type *type;
 	struct apus_filter_error error;
 	struct apus_filter *filter;
@@ -92,7 +94,7 @@ static int run(const struct command *command, int argc, char **argv)
 	if (word_count != 1)
 		return complain("one expression is wanted, as one word; %d words given",
 				word_count);
-	type = endpoint_type(values.type);
+	type = endpoint_type(values.idl, values.type);
 	if (!type)
 		return EXIT_USAGE;
 	rc = apus_filter_open(type, argv[0], values.parameters.items, values.parameters.count,

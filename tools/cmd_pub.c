@@ -31,7 +31,7 @@
 
 struct values {
 	struct session_options session;
-	const char *type, *qos, *increment;
+	const char *type, *idl, *qos, *increment;
 	int64_t period_ns, count, wait_matched, linger_ns, timeout_ns;
 	struct option_list partitions, endings;
 };
@@ -40,7 +40,9 @@ struct values {
 	OPTION_ROW(name, argument, help, kind, tag, offsetof(struct values, field), min, max)
 
 static const struct option options[] = {
-	OPTION("type", "NAME", "type of the topic (default ShapeType)", OPTION_TEXT, 0, type, 0, 0),
+	OPTION("type", "NAME", "type of the topic (default ShapeType, or the only one in FILE)",
+	       OPTION_TEXT, 0, type, 0, 0),
+	OPTION("idl", "FILE", "IDL file that declares the type", OPTION_TEXT, 0, idl, 0, 0),
 	OPTION("qos", "K=V,...", "QoS words, see below", OPTION_TEXT, 0, qos, 0, 0),
 	OPTION("partition", "P", "write into this partition too", OPTION_LIST, 0, partitions, 0, 0),
 	OPTION("rate", "HZ", "samples a second (default: as fast as possible)", OPTION_RATE, 0,
@@ -133,7 +135,7 @@ static int check_increment(struct publisher *p)
 
 		if (strcmp(member->name, name) != 0)
 			continue;
-		if (!integer_bytes(member->type))
+		if (!integer_bytes(member->type) || member->optional || member->external)
 			return complain("--increment %s: not an integer", name);
 		p->increment = member;
 		return EXIT_DONE;
@@ -392,7 +394,7 @@ static int check_and_run(struct publisher *p, const char *topic)
 		rc = endpoint_qos(p->values->qos, &p->values->partitions, true, &words);
 	if (rc != EXIT_DONE)
 		return rc;
-	p->type = endpoint_type(p->values->type);
+	p->type = endpoint_type(p->values->idl, p->values->type);
 	if (!p->type)
 		return EXIT_USAGE;
 	complete_qos(&words);
@@ -408,8 +410,7 @@ static int check_and_run(struct publisher *p, const char *topic)
 
 static int run(const struct command *command, int argc, char **argv)
 {
-	static struct values values = {
-		.type = "ShapeType", .qos = "", .count = -1, .timeout_ns = 60 * NS_PER_SEC};
+	static struct values values = {.qos = "", .count = -1, .timeout_ns = 60 * NS_PER_SEC};
 	struct publisher publisher = {.values = &values};
 	int word_count, rc;
 

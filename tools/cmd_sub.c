@@ -30,7 +30,7 @@
 
 struct values {
 	struct session_options session;
-	const char *type, *qos, *filter;
+	const char *type, *idl, *qos, *filter;
 	int64_t count, timeout_ns;
 	struct option_list partitions, parameters;
 	bool json, stats;
@@ -40,7 +40,9 @@ struct values {
 	OPTION_ROW(name, argument, help, kind, 0, offsetof(struct values, field), min, max)
 
 static const struct option options[] = {
-	OPTION("type", "NAME", "type of the topic (default ShapeType)", OPTION_TEXT, type, 0, 0),
+	OPTION("type", "NAME", "type of the topic (default ShapeType, or the only one in FILE)",
+	       OPTION_TEXT, type, 0, 0),
+	OPTION("idl", "FILE", "IDL file that declares the type", OPTION_TEXT, idl, 0, 0),
 	OPTION("qos", "K=V,...", "QoS words, see below", OPTION_TEXT, qos, 0, 0),
 	OPTION("partition", "P", "read from this partition too", OPTION_LIST, partitions, 0, 0),
 	OPTION("filter", "EXPR", "take only samples that satisfy it", OPTION_TEXT, filter, 0, 0),
@@ -278,7 +280,7 @@ static int check_and_run(struct subscriber *s)
 		rc = endpoint_qos(s->values->qos, &s->values->partitions, false, &words);
 	if (rc != EXIT_DONE)
 		return rc;
-	s->type = endpoint_type(s->values->type);
+	s->type = endpoint_type(s->values->idl, s->values->type);
 	if (!s->type)
 		return EXIT_USAGE;
 	rc = check_filter(s);
@@ -302,8 +304,7 @@ static int check_and_run(struct subscriber *s)
 
 static int run(const struct command *command, int argc, char **argv)
 {
-	static struct values values = {
-		.type = "ShapeType", .qos = "", .timeout_ns = APUS_INFINITE_NS};
+	static struct values values = {.qos = "", .timeout_ns = APUS_INFINITE_NS};
 	static struct subscriber subscriber = {.values = &values};
 	int word_count, rc;
 

@@ -4,18 +4,45 @@
 
 #include <string.h>
 
+#ifdef APUS_HAVE_IDL
+#include "tools/idlc/load.h"
+#endif
 #include "tools/terminal.h"
 
 #define TOPIC_BYTES_MAX     255
 #define PARTITION_BYTES_MAX 255
 
-const struct apus_type *endpoint_type(const char *name)
+#ifdef APUS_HAVE_IDL
+static const struct apus_type *type_from_file(const char *path, const char *name)
 {
-	const struct apus_type *type = apus_type_builtin(name);
+	char reason[256];
+	const struct apus_type *type = idl_load(path, name, reason, sizeof(reason));
 
 	if (!type)
-		complain("--type %s: no such type; there are ShapeType, ShapeTypeExtended and Blob",
-			 name);
+		complain("--idl %s: %s", path, reason);
+	return type;
+}
+#else
+static const struct apus_type *type_from_file(const char *path, const char *name)
+{
+	(void)name;
+	complain("--idl %s: this build has no IDL front end (libcycloneddsidl)", path);
+	return NULL;
+}
+#endif
+
+const struct apus_type *endpoint_type(const char *idl_path, const char *name)
+{
+	const struct apus_type *type;
+
+	if (idl_path)
+		return type_from_file(idl_path, name);
+	type = apus_type_builtin(name ? name : "ShapeType");
+	if (!type)
+		complain(
+			"--type %s: no such type; there are ShapeType, ShapeTypeExtended and Blob; "
+			"--idl FILE brings others",
+			name);
 	return type;
 }
 

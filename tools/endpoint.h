@@ -20,8 +20,12 @@
 	"  ownership=shared|exclusive  strength=N (pub)  lifespan=5s  time_filter=100ms (sub)\n" \
 	"  partition=A;B  max_samples=N  max_instances=N  representation=xcdr1|xcdr2\n"
 
-/** Finds a built-in type; complains and returns NULL if there is none. */
-const struct apus_type *endpoint_type(const char *name);
+/**
+ * Finds the type the options name: in an IDL file, or among the built-in ones if `idl_path` is NULL.
+ * name NULL: the only topic type of the file, or ShapeType. Complains and returns NULL if there is none.
+ * To be called before threads exist.
+ */
+const struct apus_type *endpoint_type(const char *idl_path, const char *name);
 
 /** Complains about a topic name if it is unfit; returns an exit code. */
 int endpoint_check_topic(const char *topic);

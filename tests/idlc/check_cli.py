@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Goal: `apus pub|sub|filter --idl FILE` work with types no program was built with.
+Method: an IDL file with a directive and every kind of member; samples through loopback in a network
+namespace of its own, in each extensibility and both representations; what comes out as JSON is what
+went in. Wrong files and names are refused with exit code 2.
+
+Usage: check_cli.py APUS. Exit codes: 0 all hold, 1 some do not, 77 no right to make a namespace.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+APUS = os.path.abspath(sys.argv[1])
+IDL = """
+#define LEGS 3
+module r {
+enum Mode { IDLE, RUN };
+@bit_bound(8) bitmask Flags { HOT, @position(6) LOUD };
+@nested @%s struct Leg { string name; double angle; };
+@nested union Goal switch(Mode) { case IDLE: long since; default: sequence<double> path; };
+@%s struct Robot {
+  @key string<16> name; Mode mode; Flags flags; sequence<Leg, LEGS> legs; Goal goal;
+  @optional long battery; @external Leg tail; octet raw[4]; unsigned long long serial_number;
+};
+};
+"""
+SAMPLES = [
+    {"name": "a", "mode": "RUN", "flags": ["HOT", "LOUD"], "legs": [{"name": "l", "angle": 1.5}],
+     "goal": {"$discriminator": "RUN", "path": [0.5, -1.0]}, "battery": -5, "tail": {"name": "t", "angle": 0.0},
+     "raw": "AQIDBA==", "serial_number": 18446744073709551615},
+    {"name": "b", "mode": "IDLE", "flags": [], "legs": [], "goal": {"$discriminator": "IDLE", "since": 7},
+     "tail": {"name": "", "angle": -2.0}, "raw": "AAAAAA==", "serial_number": 0},
+]
+failures = []
+
+
+def expect(holds, what):
+    if not holds:
+        failures.append(what)
+        print("FAILED:", what)
+
+
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    return path
+
+
+def run(*words, stdin=""):
+    return subprocess.run([APUS, *words], input=stdin, capture_output=True, text=True, timeout=30, check=False)
+
+
+def stream(path, what, qos):
+    common = ["--idl", path, "--qos", qos]
+    with subprocess.Popen([APUS, "sub", "Robots", *common, "--json", "--count", "2", "--timeout", "15"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as sub:
+        done = run("pub", "Robots", *common, "--wait-matched", "1", *[json.dumps(s) for s in SAMPLES])
+        expect(done.returncode == 0, f"{what}: pub exit code {done.returncode}: {done.stderr}")
+        out, err = sub.communicate(timeout=30)
+        expect(sub.returncode == 0, f"{what}: sub exit code {sub.returncode}: {err}")
+        got = [json.loads(line)["data"] for line in out.splitlines()]
+        expect(got == SAMPLES, f"{what}: {got}")
+
+
+def refusals(folder, path):
+    broken = write(folder, "broken.idl", "struct T { long; };\n")
+    two = write(folder, "two.idl", "struct A { long a; }; struct B { long b; };\n")
+    wide = write(folder, "wide.idl", "@final struct A {\n long double a;\n};\n")
+    for words, part in [((path, "--type", "r::None"), "no struct r::None"), ((two,), "name one"),
+                        ((folder + "/none.idl",), "No such file"), ((broken,), "does not compile"),
+                        ((wide,), "wide.idl:2:")]:
+        done = run("pub", "T", "--idl", *words, "{}")
+        expect(done.returncode == 2 and part in done.stderr, f"{words}: {done.returncode} {done.stderr}")
+    done = run("pub", "T", "--idl", path, json.dumps({**SAMPLES[0], "goal": {"since": 1, "path": []}}))
+    expect(done.returncode == 2 and "goal" in done.stderr, f"two cases: {done.stderr}")
+    done = run("pub", "T", "--idl", path, json.dumps({**SAMPLES[0], "mode": "FLY"}))
+    expect(done.returncode == 2 and "mode" in done.stderr, f"no such label: {done.stderr}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        for nested in ("final", "appendable", "mutable"):
+            for outer in ("final", "appendable", "mutable"):
+                path = write(folder, f"{nested}_{outer}.idl", IDL % (nested, outer))
+                for representation in ("xcdr1", "xcdr2"):
+                    stream(path, f"{outer} of {nested}, {representation}",
+                           f"reliability=reliable,representation={representation}")
+        refusals(folder, path)
+    print("18 streams,", len(failures), "failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    if os.environ.get("APUS_TEST_IN_NAMESPACE"):
+        subprocess.run(["ip", "link", "set", "lo", "up", "multicast", "on"], check=True)
+        sys.exit(main())
+    probe = subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False)
+    if probe.returncode:
+        sys.exit(77)
+    os.environ["APUS_TEST_IN_NAMESPACE"] = "1"
+    os.execvp("unshare", ["unshare", "-n", sys.executable, *sys.argv])

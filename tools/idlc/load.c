@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See load.h. The front end's library parses text without directives; `idlc -E` makes that of a file.
+ * Where idlc is missing the file is taken as it is, and a directive in it is a syntax error.
+ */
+#include "load.h"
+#include "names.h"
+#include "types.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Longest preprocessed file (choice: far above any IDL, and it bounds memory). */
+#define TEXT_BYTES_MAX ((size_t)16 << 20)
+
+extern char **environ;
+
+/* Everything a descriptor gives, NUL-terminated; NULL if it is too long or cannot be read. */
+static char *read_all(int fd)
+{
+	size_t room = 65536, used = 0;
+	char *text = idl_zalloc(room);
+	ssize_t n;
+
+	for (;;) {
+		n = read(fd, text + used, room - used - 1);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		used += (size_t)n;
+		if (room - used < 2) {
+			char *more = room < TEXT_BYTES_MAX ? realloc(text, room * 2) : NULL;
+
+			if (!more) {
+				n = -1;
+				break;
+			}
+			text = more;
+			room *= 2;
+		}
+	}
+	if (n < 0) {
+		free(text);
+		return NULL;
+	}
+	text[used] = '\0';
+	return text;
+}
+
+/* Starts `idlc -E path` with its output in a pipe. Returns the read end, or -1. */
+static int start_preprocessor(const char *path, pid_t *pid_out)
+{
+	char *const arguments[] = {"idlc", "-E", (char *)(uintptr_t)path, NULL};
+	posix_spawn_file_actions_t actions;
+	int ends[2], rc;
+
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return -1;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+	rc = posix_spawnp(pid_out, "idlc", &actions, NULL, arguments, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	close(ends[1]);
+	if (rc == 0)
+		return ends[0];
+	close(ends[0]);
+	return -1;
+}
+
+static char *read_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *text;
+
+	if (fd < 0)
+		return NULL;
+	text = read_all(fd);
+	close(fd);
+	return text;
+}
+
+static char *preprocess(const char *path)
+{
+	pid_t pid;
+	int fd = start_preprocessor(path, &pid), status = 0;
+	char *text;
+
+	if (fd < 0)
+		return read_file(path);
+	text = read_all(fd);
+	close(fd);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (status != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static bool parse(const char *text, struct idl_types *types)
+{
+	idl_pstate_t *pstate = NULL;
+	/* Names that differ in case alone ("T t") are common outside the letter of the IDL standard. */
+	uint32_t flags = IDL_FLAG_EXTENDED_DATA_TYPES | IDL_FLAG_ANONYMOUS_TYPES |
+			 IDL_FLAG_ANNOTATIONS | IDL_FLAG_CASE_SENSITIVE;
+
+	if (idl_create_pstate(flags, NULL, &pstate) != IDL_RETCODE_OK)
+		return false;
+	/* The tree is kept: descriptors use its names. */
+	pstate->config.default_extensibility = IDL_FINAL;
+	return idl_parse_string(pstate, text) == IDL_RETCODE_OK && idl_types_build(types, pstate);
+}
+
+static const struct apus_type *only_topic(const struct idl_types *types, char *error,
+					  size_t error_bytes)
+{
+	const struct apus_type *found = NULL;
+
+	for (const struct idl_type_node *n = types->first; n; n = n->next) {
+		if (n->type.kind != APUS_KIND_STRUCT || !n->topic || n->foreign)
+			continue;
+		if (found) {
+			snprintf(error, error_bytes, "there are %s, %s and perhaps more: name one",
+				 found->name, n->type.name);
+			return NULL;
+		}
+		found = &n->type;
+	}
+	if (!found)
+		snprintf(error, error_bytes, "there is no topic type in it");
+	return found;
+}
+
+const struct apus_type *idl_load(const char *path, const char *name, char *error,
+				 size_t error_bytes)
+{
+	const struct apus_type *type;
+	struct idl_types types;
+	char *text;
+
+	error[0] = '\0';
+	if (access(path, R_OK) != 0) {
+		snprintf(error, error_bytes, "%s", strerror(errno));
+		return NULL;
+	}
+	text = preprocess(path);
+	if (!text || !parse(text, &types)) {
+		snprintf(error, error_bytes, "the file does not compile");
+		free(text);
+		return NULL;
+	}
+	free(text);
+	if (!name)
+		return only_topic(&types, error, error_bytes);
+	type = idl_types_find(&types, name);
+	if (!type)
+		snprintf(error, error_bytes, "there is no struct %s in it", name);
+	return type;
+}
