@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-IDLC, PLUGIN, INCLUDE = sys.argv[1:4]
+IDLC, PLUGIN, INCLUDE = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3]
 
 # name: IDL, line of the error, what it says
 REFUSED = {

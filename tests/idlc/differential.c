@@ -309,6 +309,128 @@ static void check_shape(struct sample_random *random, unsigned int samples)
 	free(st.type.keys.keys);
 }
 
+static const struct shape *find_shape(const char *name)
+{
+	for (size_t i = 0; i < SHAPE_COUNT; i++)
+		if (strcmp(shapes[i].name, name) == 0)
+			return &shapes[i];
+	abort();
+}
+
+/* A payload of one version as Cyclone hands it on when it knows the other: read and written again.
+ * Returns the bytes of its body in `theirs`, 0 if it refuses. */
+static size_t through_cyclone(const struct shape *reader, size_t body)
+{
+	struct ddsi_sertype_default st;
+	void *value = calloc(1, reader->desc->m_size);
+	dds_istream_t in;
+	dds_ostream_t out;
+	uint32_t actual;
+	size_t bytes = 0;
+
+	init_sertype(&st, reader->desc);
+	memcpy(theirs, ours + 4, body);
+	if (dds_stream_normalize(theirs, (uint32_t)body, false, 2, &st, false, &actual)) {
+		dds_istream_init(&in, actual, theirs, 2);
+		dds_stream_read_sample(&in, value, &st);
+		dds_ostream_init(&out, 0, 2);
+		dds_stream_write_sample(&out, value, &st);
+		bytes = out.m_index;
+		memcpy(theirs, out.m_buffer, bytes);
+		dds_ostream_fini(&out);
+		dds_stream_free_sample(value, reader->desc->m_ops);
+	}
+	free(value);
+	free(st.type.keys.keys);
+	return bytes;
+}
+
+static const void *member_of(const struct apus_type *type, const void *object, const char *name)
+{
+	for (uint32_t i = 0; i < type->member_count; i++)
+		if (strcmp(type->members[i].name, name) == 0)
+			return (const uint8_t *)object + type->members[i].offset_bytes;
+	abort();
+}
+
+static int32_t long_of(const struct apus_type *type, const void *object, const char *name)
+{
+	return *(const int32_t *)member_of(type, object, name);
+}
+
+static const struct apus_type *type_of(const struct apus_type *type, const char *name)
+{
+	for (uint32_t i = 0; i < type->member_count; i++)
+		if (strcmp(type->members[i].name, name) == 0)
+			return type->members[i].type;
+	abort();
+}
+
+/* What both versions have is there; what only the newer has takes its default, in parts too. */
+static void check_version(const struct apus_type *from, const struct apus_type *to, bool to_newer)
+{
+	const struct apus_type *part = type_of(to, "part");
+	const struct apus_sequence *had = member_of(from, sample, "parts"),
+				   *have = member_of(to, copy, "parts");
+
+	expect(long_of(from, sample, "k") == long_of(to, copy, "k"), "k differs");
+	expect(strcmp(*(char *const *)member_of(from, sample, "note"),
+		      *(char *const *)member_of(to, copy, "note")) == 0,
+	       "note differs");
+	expect(long_of(type_of(from, "part"), member_of(from, sample, "part"), "a") ==
+		       long_of(part, member_of(to, copy, "part"), "a"),
+	       "part.a differs");
+	expect(had->length == have->length, "number of parts differs");
+	if (!to_newer)
+		return;
+	expect(long_of(to, copy, "added") == 42, "added has no default");
+	expect(*(const int16_t *)member_of(part, member_of(to, copy, "part"), "b") == 3,
+	       "part.b has no default");
+	for (uint32_t i = 0; i < have->length; i++)
+		expect(*(const int16_t *)member_of(
+			       part, (const uint8_t *)have->data + (size_t)i * part->size_bytes,
+			       "b") == 3,
+		       "parts[].b has no default");
+	expect(long_of(to, copy, "color") == 2, "color does not default to BLUE");
+	expect(!*(void *const *)member_of(to, copy, "maybe"), "maybe is there");
+}
+
+/* A writer of one version and a reader of the other: Apus alone, and with Cyclone as the reader that
+ * writes on what it understood. */
+static void check_evolution(struct sample_random *random, const char *from_name,
+			    const char *to_name, unsigned int samples)
+{
+	const struct shape *from = find_shape(from_name), *to = find_shape(to_name);
+	const bool to_newer = strstr(to_name, "new") != NULL;
+
+	shape = to;
+	representation = APUS_XCDR2;
+	for (unsigned int i = 0; i < samples; i++) {
+		uint8_t payload[4096];
+		size_t body;
+		int n;
+
+		memset(sample, 0, from->type->size_bytes);
+		sample_fill(random, from->type, sample);
+		n = apus_type_encode(from->type, sample, APUS_XCDR2, false, ours, ROOM);
+		if (expect(apus_type_decode(to->type, ours, (size_t)n, false, copy, read_arena,
+					    ROOM) >= 0,
+			   "other version refused"))
+			check_version(from->type, to->type, to_newer);
+		body = through_cyclone(to, body_bytes(ours, n));
+		if (!expect(body > 0 && body + 4 <= sizeof(payload),
+			    "Cyclone refuses the other version"))
+			continue;
+		memcpy(payload, ours, 4);
+		payload[3] = 0;
+		memcpy(payload + 4, theirs, body);
+		if (expect(apus_type_decode(from->type, payload, body + 4, false, copy, read_arena,
+					    ROOM) >= 0,
+			   "Cyclone's version refused"))
+			check_version(from->type, from->type, false);
+	}
+}
+
 static void dump(struct sample_random *random)
 {
 	for (size_t i = 0; i < SHAPE_COUNT; i++) {
@@ -344,6 +466,10 @@ int main(int argc, char **argv)
 		cyclone += 1 + cyclone_supports(shape);
 		check_shape(&random, samples);
 	}
+	check_evolution(&random, "s_old_a", "s_new_a", samples);
+	check_evolution(&random, "s_new_a", "s_old_a", samples);
+	check_evolution(&random, "s_old_m", "s_new_m", samples);
+	check_evolution(&random, "s_new_m", "s_old_m", samples);
 	printf("%zu shapes, %u of %zu with Cyclone, %u samples each: %u checks, %u failures\n",
 	       SHAPE_COUNT, cyclone, 2 * SHAPE_COUNT, samples, checks, failures);
 	return failures ? 1 : 0;

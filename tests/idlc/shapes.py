@@ -97,6 +97,15 @@ SHAPES = {
     "key_mid": "octet x; @key n::Mid a; @key n::Bits40 b;",
     "key_uint": "@key unsigned long a; @key uint8 b; @key int8 c; @key unsigned short d; long v;",
 }
+# Two versions of a type, the newer with more members. (No struct among the new ones: Cyclone 0.10.2
+# aborts where it has to make up one.)
+EVOLVED = """
+@nested @{x} struct part_old_{k} {{ long a; }};
+@nested @{x} struct part_new_{k} {{ long a; @default(3) short b; }};
+@{x} struct old_{k} {{ @id(1) @key long k; @id(2) string note; @id(3) part_old_{k} part; @id(4) sequence<part_old_{k}> parts; }};
+@{x} struct new_{k} {{ @id(1) @key long k; @id(2) string note; @id(3) part_new_{k} part; @id(4) sequence<part_new_{k}> parts;
+  @id(5) @default(42) long added; @id(6) string text; @id(7) n::Color color; @id(8) @optional long maybe; }};
+"""
 KINDS = {"f": "final", "a": "appendable", "m": "mutable"}
 
 # A base and what derives from it, for each extensibility.
@@ -120,6 +129,8 @@ def write_idl(out):
         out.write(f"@topic @{x} struct {name} {{ {members} }};\n")
     for k, x in KINDS.items():
         out.write(DERIVED.format(k=k, x=x))
+        if k != "f":
+            out.write(EVOLVED.format(k=k, x=x))
     out.write("};\n")
 
 
@@ -129,6 +140,8 @@ def write_table(out):
         out.write(f"SHAPE(s_{name})\n")
     for k in KINDS:
         out.write(f"SHAPE(s_base_{k})\nSHAPE(s_derived_{k})\n")
+        if k != "f":
+            out.write(f"SHAPE(s_old_{k})\nSHAPE(s_new_{k})\n")
 
 
 if __name__ == "__main__":
