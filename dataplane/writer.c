@@ -73,20 +73,28 @@ void apus_dp_writer_destroy(struct apus_dp_writer *writer)
 
 /* --- sending ----------------------------------------------------------------------------------- */
 
-static void put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
-			  struct apus_eid reader, bool final)
+/* last: the newest number to tell of. */
+static void put_heartbeat_to(struct apus_dp_writer *w, struct apus_wire_builder *b,
+			     struct apus_eid reader, apus_seq last, bool final)
 {
+	apus_seq first = apus_dp_cache_first(&w->cache, w->last + 1);
 	struct apus_wire_heartbeat hb = {
 		.reader = reader,
 		.writer = w->eid,
-		.first = apus_dp_cache_first(&w->cache, w->last + 1),
-		.last = w->last,
+		.first = first <= last ? first : last + 1,
+		.last = last,
 		.count = ++w->hb_count,
 		.final = final,
 	};
 
 	if (apus_wire_heartbeat(b, &hb) == 0)
 		apus_counter_add(&w->counters.heartbeats, 1);
+}
+
+static void put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
+			  struct apus_eid reader, bool final)
+{
+	put_heartbeat_to(w, b, reader, w->last, final);
 }
 
 struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_writer *w,
@@ -319,16 +327,18 @@ static bool advance_local(struct apus_dp_writer *w, struct apus_dp_writer_state 
 static void acknowledged(struct apus_dp_writer *w)
 {
 	apus_seq low = w->last;
+	bool awaiting = false;
 
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		const struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
+		awaiting |= s->awaited;
 		if (s->reliable && s->acked < low)
 			low = s->acked;
 	}
 	if (!w->config.transient_local)
 		apus_dp_cache_remove_to(&w->cache, low);
-	if (low == w->last)
+	if (low == w->last && !awaiting)
 		apus_dp_wheel_cancel(&w->worker->wheel, &w->hb_timer);
 	if (low == w->min_acked)
 		return;
@@ -561,11 +571,19 @@ static bool acknack_is_fresh(struct apus_dp_writer *w, struct apus_dp_writer_sta
 	return true;
 }
 
+/* An ACKNACK that answers a HEARTBEAT, as opposed to the pre-emptive one of a reader that has heard none:
+ * no bits, base 0 or 1, not final (RTPS 2.5 §8.4.15.5). One that never sets the final flag is believed at
+ * its third. */
+static bool shows_listening(struct apus_dp_writer_state *s, const struct apus_wire_acknack *a)
+{
+	return a->final || a->set.num_bits || a->set.base > 1 || ++s->early_acks >= 3;
+}
+
 bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_guid *reader,
 			    const struct apus_wire_acknack *acknack, struct apus_mono now)
 {
 	struct apus_dp_writer_state *s = apus_dp_writer_find_state(writer, reader);
-	bool missing = acknack->set.num_bits > 0;
+	bool missing = acknack->set.num_bits > 0, greeted = false;
 
 	if (!s || !s->reliable || s->local)
 		return false;
@@ -574,6 +592,12 @@ bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_gui
 	apus_counter_add(&writer->counters.acknacks, 1);
 	s->heard = now;
 	s->ack_count = acknack->count;
+	if (s->awaited && shows_listening(s, acknack)) {
+		/* From here on it is sent to, and asks for what was written meanwhile. */
+		s->awaited = false;
+		apus_dp_writer_derive(writer);
+		greeted = s->acked < writer->last;
+	}
 	if (acknack->set.base > 0 && acknack->set.base - 1 > s->acked) {
 		s->acked = acknack->set.base - 1;
 		apus_dp_writer_push_acked(s);
@@ -583,7 +607,9 @@ bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_gui
 		repair(writer, s, &acknack->set, now);
 	/* A request is followed by where things stand, and an ACKNACK without the final flag is always
 	 * answered: a reader that has just matched may be waiting for the first HEARTBEAT. */
-	if (missing || !acknack->final)
+	if (greeted || s->awaited)
+		apus_dp_writer_heartbeat(writer, s);
+	else if (missing || !acknack->final)
 		put_heartbeat(writer,
 			      apus_dp_out_at(&writer->worker->out, &s->addr, &s->prefix,
 					     APUS_DP_HEARTBEAT_BYTES),
@@ -595,10 +621,10 @@ bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_gui
 
 void apus_dp_writer_heartbeat(struct apus_dp_writer *writer, struct apus_dp_writer_state *state)
 {
-	put_heartbeat(writer,
-		      apus_dp_out_at(&writer->worker->out, &state->addr, &state->prefix,
-				     APUS_DP_HEARTBEAT_BYTES),
-		      state->eid, false);
+	put_heartbeat_to(writer,
+			 apus_dp_out_at(&writer->worker->out, &state->addr, &state->prefix,
+					APUS_DP_HEARTBEAT_BYTES),
+			 state->eid, state->awaited ? state->relevant - 1 : writer->last, false);
 }
 
 /* While somebody lags: a heartbeat to each who does, at a period that doubles up to the configured one
@@ -612,7 +638,7 @@ static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
-		if (!s->reliable || s->acked >= w->last)
+		if (!s->reliable || (s->acked >= w->last && !s->awaited))
 			continue;
 		lagging = true;
 		if (s->local || s->unsent_seq)

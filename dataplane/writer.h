@@ -77,6 +77,11 @@ struct apus_dp_writer_state {
 	uint64_t repaired[4];         /* numbers (mod 256) repaired in it */
 	bool reliable;
 	uint32_t destination; /* index of the destination that serves it */
+	/** A volatile reliable reader that has not answered yet: it is told where its share begins, and gets
+	 *  no samples until it has shown that it listens. Interop: a Cyclone DDS 0.10.2 reader starts behind
+	 *  the `last` of the first HEARTBEAT it understands, so it must not hear of samples earlier. */
+	bool awaited;
+	uint8_t early_acks; /* pre-emptive ACKNACKs while awaited */
 	bool hash_only_dispose;
 	bool mark;
 	const struct apus_dp_predicate *predicate; /* of the adopted snapshot; NULL: send everything */
@@ -119,7 +124,8 @@ struct apus_dp_writer {
 	struct apus_dp_destination *destinations; /* match_max */
 	uint32_t destination_count;
 	uint32_t local_count;                /* matches delivered directly */
-	_Atomic uint32_t matched;            /* match_count for other threads */
+	uint32_t awaited_count;              /* states that are awaited */
+	_Atomic uint32_t matched;            /* matches that are not awaited, for other threads */
 	_Atomic uint32_t progress;           /* counts acknowledgement progress, for waiters */
 	struct apus_dp_writer_counters counters;
 };
@@ -162,6 +168,8 @@ void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono 
 
 /** A reader of this worker goes away before the writer's snapshot says so. */
 void apus_dp_writer_forget_local(struct apus_dp_writer *writer, const struct apus_dp_reader *reader);
+/** Derives destinations and counts from the states: after adoption, and when an awaited reader answers. */
+void apus_dp_writer_derive(struct apus_dp_writer *writer);
 /** Recomputes what is acknowledged after matches changed. */
 void apus_dp_writer_settle(struct apus_dp_writer *writer);
 /** Sends one matched reader a HEARTBEAT that asks for an answer. */

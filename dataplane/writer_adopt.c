@@ -45,6 +45,7 @@ static void begin_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s
 	forget_verdicts(w, (uint32_t)(s - w->states));
 	s->relevant = history ? 1 : w->last + 1;
 	s->acked = history ? 0 : w->last;
+	s->awaited = s->reliable && !history;
 }
 
 /* What a refreshed match may change: where it is reached. */
@@ -56,6 +57,8 @@ static void refresh_state(struct apus_dp_writer *w, struct apus_dp_writer_state 
 	/* A reader beyond the verdicts kept with a sample is sent everything. */
 	s->predicate = s - w->states < APUS_DP_VERDICTS ? m->predicate : NULL;
 	s->local = m->local ? apus_dp_worker_reader(w->worker, s->eid) : NULL;
+	if (s->local)
+		s->awaited = false;
 }
 
 /* Merges the snapshot with the present states. order_new receives the states in snapshot order; states
@@ -126,11 +129,12 @@ static void add_destination(struct apus_dp_writer *w, uint32_t idx)
 	};
 }
 
-static void derive(struct apus_dp_writer *w)
+void apus_dp_writer_derive(struct apus_dp_writer *w)
 {
 	w->destination_count = 0;
 	w->local_count = 0;
 	w->filtered_count = 0;
+	w->awaited_count = 0;
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
@@ -138,11 +142,14 @@ static void derive(struct apus_dp_writer *w)
 		if (s->local) {
 			w->local_count++;
 			s->predicate = NULL; /* the reader's own test is just as near */
-		} else if (s->addr.family) {
+		} else if (s->addr.family && !s->awaited) {
 			add_destination(w, w->order[i]);
 		}
 		w->filtered_count += s->predicate != NULL;
+		w->awaited_count += s->awaited;
 	}
+	/* Relaxed: a number for other threads to look at; nothing is published with it. */
+	atomic_store_explicit(&w->matched, w->match_count - w->awaited_count, memory_order_relaxed);
 }
 
 /* A reader that has just matched learns at once what there is: see docs/decisions on first heartbeats. */
@@ -156,7 +163,7 @@ static void greet(struct apus_dp_writer *w, struct apus_mono now)
 		s->mark = false;
 		if (s->reliable && !s->local && s->addr.family) {
 			apus_dp_writer_heartbeat(w, s);
-			if (s->acked < w->last)
+			if (s->awaited || s->acked < w->last)
 				apus_dp_writer_lagging(w, now);
 		}
 	}
@@ -193,9 +200,7 @@ void apus_dp_writer_adopt(struct apus_dp_writer *writer, struct apus_mono now)
 	writer->order_new = swap;
 	writer->adopted_generation = snap->generation;
 	apus_counter_add(&writer->worker->counters.adoptions, 1);
-	/* Relaxed: a number for other threads to look at; nothing is published with it. */
-	atomic_store_explicit(&writer->matched, writer->match_count, memory_order_relaxed);
-	derive(writer);
+	apus_dp_writer_derive(writer);
 	greet(writer, now);
 	apus_dp_writer_settle(writer);
 }

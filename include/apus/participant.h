@@ -109,7 +109,8 @@ APUS_API int apus_write_cdr(struct apus_writer *writer, const void *payload, siz
 /** Waits until every matched reliable reader has acknowledged all samples written before the call.
  *  Returns 0 or APUS_ETIMEDOUT, APUS_EDEADLK. */
 APUS_API int apus_writer_wait_acked(struct apus_writer *writer, int64_t timeout_ns);
-/** Number of readers matched now. */
+/** Number of readers matched now. A volatile reliable reader of another process counts once it has
+ *  answered: from then on every sample written is for it. */
 APUS_API uint32_t apus_writer_matched(const struct apus_writer *writer);
 /** Waits until at least `count` readers are matched. Returns 0 or APUS_ETIMEDOUT. */
 APUS_API int apus_writer_wait_matched(struct apus_writer *writer, uint32_t count, int64_t timeout_ns);
