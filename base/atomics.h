@@ -11,10 +11,10 @@
 
 /** Distance that keeps two writers from sharing a line; twice the line because of the adjacent-line
  *  prefetcher of x86. */
-#define APUS_CACHE_LINE 128
+#define APUS_CACHE_LINE    128
 #define APUS_CACHE_ALIGNED __attribute__((aligned(APUS_CACHE_LINE)))
 
-#define APUS_LIKELY(x) __builtin_expect(!!(x), 1)
+#define APUS_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define APUS_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 #define APUS_ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))

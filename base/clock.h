@@ -13,8 +13,8 @@
 #include <time.h>
 
 #define APUS_NS_PER_SEC INT64_C(1000000000)
-#define APUS_NS_PER_MS INT64_C(1000000)
-#define APUS_NS_PER_US INT64_C(1000)
+#define APUS_NS_PER_MS  INT64_C(1000000)
+#define APUS_NS_PER_US  INT64_C(1000)
 
 /** An instant of CLOCK_MONOTONIC in ns. 0 never occurs and means "not set". */
 struct apus_mono {

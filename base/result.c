@@ -2,7 +2,7 @@
 /* Texts of the public result codes, and the library's version. */
 #include <apus/core.h>
 
-#define STR(x) #x
+#define STR(x)  #x
 #define XSTR(x) STR(x)
 
 const char *apus_strerror(int result)

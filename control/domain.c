@@ -199,8 +199,8 @@ static int spawn_workers(struct apus_participant *p, char *why, size_t why_bytes
 
 		if (rc == 0)
 			continue;
-		snprintf(why, why_bytes, "cannot start worker %u on core %d with priority %u: %s", i,
-			 core, p->config.worker_priority, apus_strerror(rc));
+		snprintf(why, why_bytes, "cannot start worker %u on core %d with priority %u: %s",
+			 i, core, p->config.worker_priority, apus_strerror(rc));
 		return rc;
 	}
 	return 0;
@@ -296,7 +296,8 @@ static int create_discovery(struct apus_participant *p, char *why, size_t why_by
 	if (p->config.multicast != APUS_CTL_MULTICAST_OFF)
 		d.multicast = apus_dp_addr_v4(spdp_group, p->ports.meta_multicast);
 	memcpy(&d.seed, p->prefix.bytes + 4, sizeof(d.seed));
-	rc = apus_ctl_discovery_create(&d, &ops, p->graph, &p->self, apus_mono_now(), &p->discovery);
+	rc = apus_ctl_discovery_create(&d, &ops, p->graph, &p->self, apus_mono_now(),
+				       &p->discovery);
 	free(peers);
 	return rc;
 }
@@ -518,8 +519,7 @@ void apus_participant_destroy(struct apus_participant *participant)
 
 struct apus_guid apus_participant_guid(const struct apus_participant *participant)
 {
-	return apus_guid_make(&participant->prefix,
-			      (struct apus_eid){APUS_CTL_EID_PARTICIPANT});
+	return apus_guid_make(&participant->prefix, (struct apus_eid){APUS_CTL_EID_PARTICIPANT});
 }
 
 uint32_t apus_participant_worker_count(const struct apus_participant *participant)

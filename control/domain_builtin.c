@@ -106,8 +106,7 @@ static void on_message(void *user, const struct apus_dp_sink_sample *s, struct a
 
 	if (s->change || !s->payload)
 		return;
-	if (apus_wire_liveliness_decode(s->payload, s->payload_bytes, &message) ==
-	    APUS_WIRE_ACCEPT)
+	if (apus_wire_liveliness_decode(s->payload, s->payload_bytes, &message) == APUS_WIRE_ACCEPT)
 		apus_ctl_discovery_on_evidence(p->discovery, &source, now);
 	else
 		p->malformed_records++;
@@ -123,8 +122,8 @@ void apus_ctl_domain_evidence(void *user, const struct apus_prefix *source, stru
 /* --- what goes out ------------------------------------------------------------------------------- */
 
 /* Writes one discovery sample into a writer's cache and to its matches. Under lock and control turn. */
-static int write_sample(struct apus_dp_writer *w, const struct apus_guid *key, const uint8_t *payload,
-			size_t payload_bytes, bool gone)
+static int write_sample(struct apus_dp_writer *w, const struct apus_guid *key,
+			const uint8_t *payload, size_t payload_bytes, bool gone)
 {
 	struct apus_dp_write change = {
 		.kind = gone ? APUS_DISPOSE_UNREGISTER : APUS_ALIVE,
@@ -205,8 +204,8 @@ struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p)
 
 /* --- life ---------------------------------------------------------------------------------------- */
 
-static int make_writer(struct apus_participant *p, uint32_t eid, bool reliable, bool transient_local,
-		       uint32_t instances, struct apus_dp_writer **writer_out)
+static int make_writer(struct apus_participant *p, uint32_t eid, bool reliable,
+		       bool transient_local, uint32_t instances, struct apus_dp_writer **writer_out)
 {
 	struct apus_dp_writer_config c = {
 		.guid = apus_guid_make(&p->prefix, (struct apus_eid){eid}),
@@ -225,8 +224,9 @@ static int make_writer(struct apus_participant *p, uint32_t eid, bool reliable, 
 	return rc ? rc : apus_dp_worker_add_writer(p->control, *writer_out);
 }
 
-static int make_reader(struct apus_participant *p, uint32_t eid, bool reliable, bool transient_local,
-		       apus_dp_sink_fn *sink, struct apus_dp_reader **reader_out)
+static int make_reader(struct apus_participant *p, uint32_t eid, bool reliable,
+		       bool transient_local, apus_dp_sink_fn *sink,
+		       struct apus_dp_reader **reader_out)
 {
 	struct apus_dp_reader_config c = {
 		.guid = apus_guid_make(&p->prefix, (struct apus_eid){eid}),
@@ -255,8 +255,8 @@ static int open_pair(struct apus_participant *p, int which)
 	struct apus_ctl_builtin_pair *b = &p->builtin[which];
 	uint32_t instances = which == APUS_CTL_MESSAGE ? 4 : 2 * p->config.local_endpoints;
 	struct apus_ctl_local local = {.owner = NULL};
-	int rc = make_writer(p, topics[which].writer, true, topics[which].transient_local, instances,
-			     &b->writer);
+	int rc = make_writer(p, topics[which].writer, true, topics[which].transient_local,
+			     instances, &b->writer);
 
 	if (rc == 0)
 		rc = make_reader(p, topics[which].reader, true, topics[which].transient_local,

@@ -9,20 +9,20 @@
 #include <string.h>
 
 /* Entity kinds of user endpoints (RTPS 2.5 table 9.1). */
-#define KIND_WRITER_KEYED    0x02u
-#define KIND_WRITER_KEYLESS  0x03u
-#define KIND_READER_KEYLESS  0x04u
-#define KIND_READER_KEYED    0x07u
-#define KEY_BYTES_MAX        1024
+#define KIND_WRITER_KEYED   0x02u
+#define KIND_WRITER_KEYLESS 0x03u
+#define KIND_READER_KEYLESS 0x04u
+#define KIND_READER_KEYED   0x07u
+#define KEY_BYTES_MAX       1024
 /* Fragmented samples a reader puts together at a time. */
-#define ASSEMBLY_MAX         4u
+#define ASSEMBLY_MAX 4u
 /* Out-of-order samples a reader holds back: as many as fit HELD_BYTES, within bounds. The others are asked
  * for again. */
-#define HELD_MIN             4u
-#define HELD_MAX             256u
-#define HELD_BYTES           (16u * 1024 * 1024)
+#define HELD_MIN   4u
+#define HELD_MAX   256u
+#define HELD_BYTES (16u * 1024 * 1024)
 /* Arena of a sample that apus_write_cdr() checks. */
-#define ARENA_BYTES          ((size_t)256 * 1024)
+#define ARENA_BYTES ((size_t)256 * 1024)
 
 /* --- checks shared by both kinds ----------------------------------------------------------------- */
 
@@ -112,8 +112,8 @@ static void add_worker_locators(const struct apus_participant *p, const struct a
 				struct apus_wire_endpoint_record *record)
 {
 	for (size_t i = 0; i < p->interface_count && i < APUS_WIRE_LOCATORS_MAX; i++) {
-		struct apus_dp_addr a = apus_dp_addr_v4(p->interfaces[i].ipv4,
-							w->config.queue->unicast_port);
+		struct apus_dp_addr a =
+			apus_dp_addr_v4(p->interfaces[i].ipv4, w->config.queue->unicast_port);
 
 		record->unicast.at[record->unicast.count++] = apus_dp_addr_to_locator(&a);
 	}
@@ -186,8 +186,7 @@ static int register_writer(struct apus_participant *p, struct apus_writer *w,
 		.type = o->type_name ? o->type_name : o->type->name,
 		.qos = qos,
 	};
-	struct apus_ctl_local local = {
-		.owner = w, .writer_port = &w->dp->port, .type = w->type};
+	struct apus_ctl_local local = {.owner = w, .writer_port = &w->dp->port, .type = w->type};
 	int rc = apus_wire_endpoint_record_make(&source, p->scratch);
 
 	if (rc != 0)
@@ -392,8 +391,7 @@ static int register_reader(struct apus_participant *p, struct apus_reader *r,
 			   const struct apus_endpoint_options *o, const struct apus_qos *qos,
 			   struct apus_dp_predicate *predicate)
 {
-	struct apus_ctl_local local = {
-		.owner = r, .reader_port = &r->dp->port, .type = r->type};
+	struct apus_ctl_local local = {.owner = r, .reader_port = &r->dp->port, .type = r->type};
 	int rc = reader_record(p, r, o, qos);
 
 	if (rc == 0) {
@@ -512,8 +510,8 @@ void apus_ctl_domain_delete_entities(struct apus_participant *p)
 /* --- changing a filter ---------------------------------------------------------------------------- */
 
 /* The reader's present record with another filter, in p->scratch. */
-static int refilter_record(struct apus_participant *p, struct apus_reader *r, const char *expression,
-			   const char *const *parameters, uint32_t count)
+static int refilter_record(struct apus_participant *p, struct apus_reader *r,
+			   const char *expression, const char *const *parameters, uint32_t count)
 {
 	const struct apus_wire_endpoint_record *old = r->endpoint->record;
 	const char *partitions[APUS_WIRE_PARTITIONS_MAX];
@@ -530,7 +528,8 @@ static int refilter_record(struct apus_participant *p, struct apus_reader *r, co
 	apus_wire_endpoint_record_qos(old, partitions, &qos);
 	if (expression) {
 		if (old->filter.present)
-			snprintf(name, sizeof(name), "%s", apus_wire_record_text(old, old->filter.name));
+			snprintf(name, sizeof(name), "%s",
+				 apus_wire_record_text(old, old->filter.name));
 		else
 			snprintf(name, sizeof(name), "%.200s_filtered_%u", source.topic,
 				 r->dp->eid.value >> 8);
@@ -589,7 +588,8 @@ int64_t apus_reader_set_filter(struct apus_reader *reader, const char *expressio
 	if (!apus_dp_alive(reader->fork_count))
 		return APUS_ECLOSED;
 	/* The slow part, before anything is touched and without the lock. */
-	rc = compile(p, reader->type, expression, parameters, parameter_count, &predicate, error_out);
+	rc = compile(p, reader->type, expression, parameters, parameter_count, &predicate,
+		     error_out);
 	if (rc != 0)
 		return rc;
 	pthread_mutex_lock(&p->lock);

@@ -117,7 +117,10 @@ struct named {
 	size_t offset;
 };
 
-#define COUNTER(type, field, text) {text, offsetof(struct type, field)}
+#define COUNTER(type, field, text)                 \
+	{                                          \
+		text, offsetof(struct type, field) \
+	}
 
 static const struct named worker_counters[] = {
 	COUNTER(apus_dp_worker_counters, rx_submessages, "rx.submessages"),

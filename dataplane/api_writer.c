@@ -57,8 +57,10 @@ static int try_write(struct apus_writer *w, const struct source *src, enum apus_
 	struct apus_dp_cache *cache = &w->dp->cache;
 	uint32_t slot = apus_dp_cache_acquire(cache);
 	uint8_t key[KEY_BYTES_MAX], hash[16];
-	struct apus_dp_write change = {
-		.kind = (uint8_t)kind, .key_only = src->key_only, .source = source_time, .key = key};
+	struct apus_dp_write change = {.kind = (uint8_t)kind,
+				       .key_only = src->key_only,
+				       .source = source_time,
+				       .key = key};
 	int rc;
 
 	if (slot == APUS_SHM_NO_SLOT)

@@ -124,8 +124,8 @@ uint32_t apus_dp_cache_evict(struct apus_dp_cache *cache, apus_seq acked)
 	return evicted;
 }
 
-uint32_t apus_dp_cache_instance(struct apus_dp_cache *cache, const uint8_t *key,
-				uint32_t key_bytes, bool *new_out)
+uint32_t apus_dp_cache_instance(struct apus_dp_cache *cache, const uint8_t *key, uint32_t key_bytes,
+				bool *new_out)
 {
 	uint32_t idx = apus_dp_keytable_find(&cache->keys, key, key_bytes);
 

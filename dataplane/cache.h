@@ -31,21 +31,21 @@ struct apus_dp_cache_limits {
 	uint32_t max_samples_per_instance; /* KEEP_ALL */
 	uint32_t depth;                    /* KEEP_LAST; 0 = KEEP_ALL */
 	uint32_t payload_bytes_max;
-	uint32_t key_bytes_max;            /* 0 = keyless */
+	uint32_t key_bytes_max; /* 0 = keyless */
 };
 
 /** One sample of the cache. Fields are the cache's except where a comment says so. */
 struct apus_dp_entry {
-	apus_seq seq;              /* 0 = not in the cache */
-	struct apus_wall source;   /* source timestamp */
-	uint64_t offset_bytes;     /* the user's: payload bytes of all samples before it */
-	uint32_t payload_bytes;    /* 0 = no payload */
+	apus_seq seq;            /* 0 = not in the cache */
+	struct apus_wall source; /* source timestamp */
+	uint64_t offset_bytes;   /* the user's: payload bytes of all samples before it */
+	uint32_t payload_bytes;  /* 0 = no payload */
 	uint32_t instance_idx;
-	uint32_t next, prev;       /* by sequence number */
-	uint32_t inst_next;        /* newer sample of the instance */
+	uint32_t next, prev; /* by sequence number */
+	uint32_t inst_next;  /* newer sample of the instance */
 	uint32_t inst_prev;
-	uint8_t kind;              /* enum apus_change */
-	bool key_only;             /* the payload is a key */
+	uint8_t kind;  /* enum apus_change */
+	bool key_only; /* the payload is a key */
 	/** The user's, kept with the sample: one bit a matched reader (state 0 … 127) whose filter
 	 *  rejected it. A later repair is answered by this verdict, never by a fresh evaluation. */
 	uint64_t rejected[APUS_DP_VERDICTS / 64];
@@ -63,9 +63,9 @@ struct apus_dp_cache {
 	struct apus_dp_cache_limits limits;
 	struct apus_shm_pool pool;
 	struct apus_dp_keytable keys;
-	struct apus_dp_entry *entries;          /* per slot */
+	struct apus_dp_entry *entries;            /* per slot */
 	struct apus_dp_cache_instance *instances; /* per key index */
-	uint32_t *by_seq;                       /* open addressing on the sequence number */
+	uint32_t *by_seq;                         /* open addressing on the sequence number */
 	uint32_t seq_mask;
 	uint32_t head, tail; /* by sequence number; APUS_SHM_NO_SLOT = empty */
 	uint32_t count;
@@ -96,8 +96,8 @@ static inline uint8_t *apus_dp_cache_payload(const struct apus_dp_cache *cache, 
 }
 
 /** Index of an instance, registering it if new; APUS_DP_NO_KEY if there is no room or the key too long. */
-uint32_t apus_dp_cache_instance(struct apus_dp_cache *cache, const uint8_t *key,
-				uint32_t key_bytes, bool *new_out);
+uint32_t apus_dp_cache_instance(struct apus_dp_cache *cache, const uint8_t *key, uint32_t key_bytes,
+				bool *new_out);
 
 /**
  * Forgets the instances that are unregistered and of which everything up to their last sample is

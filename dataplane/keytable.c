@@ -10,8 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-int apus_dp_keytable_init(struct apus_dp_keytable *table, uint32_t capacity,
-			  uint32_t key_bytes_max)
+int apus_dp_keytable_init(struct apus_dp_keytable *table, uint32_t capacity, uint32_t key_bytes_max)
 {
 	uint32_t buckets = 4;
 
@@ -93,7 +92,8 @@ static void close_hole(struct apus_dp_keytable *table, uint32_t hole)
 {
 	uint32_t mask = table->bucket_mask;
 
-	for (uint32_t b = (hole + 1) & mask; table->buckets[b] != APUS_DP_NO_KEY; b = (b + 1) & mask) {
+	for (uint32_t b = (hole + 1) & mask; table->buckets[b] != APUS_DP_NO_KEY;
+	     b = (b + 1) & mask) {
 		uint32_t home = (uint32_t)table->hashes[table->buckets[b]] & mask;
 
 		if (((b - home) & mask) < ((b - hole) & mask))

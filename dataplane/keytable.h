@@ -16,7 +16,7 @@
 #define APUS_DP_NO_KEY UINT32_MAX
 
 struct apus_dp_keytable {
-	uint32_t capacity;      /* keys */
+	uint32_t capacity; /* keys */
 	uint32_t count;
 	uint32_t key_bytes_max; /* room per key */
 	uint32_t bucket_mask;   /* buckets - 1; buckets ≥ 2 * capacity, a power of two */

@@ -32,9 +32,9 @@ struct apus_dp_out {
 	uint32_t count; /* closed datagrams waiting for flush */
 	bool open;      /* one more is under construction in place `count` */
 	bool has_dest;
-	struct apus_prefix dest;   /* INFO_DST in force */
+	struct apus_prefix dest;    /* INFO_DST in force */
 	struct apus_wall timestamp; /* INFO_TS in force */
-	uint32_t split;            /* buffer bytes in front of an external payload; 0 = none */
+	uint32_t split;             /* buffer bytes in front of an external payload; 0 = none */
 	const uint8_t *external;
 	struct apus_wire_builder builder;
 	struct apus_counter datagrams, bytes;

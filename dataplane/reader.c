@@ -16,7 +16,8 @@ static void release_slot(void *context, uint32_t slot_ref)
 	apus_shm_pool_release(&r->pool, slot_ref);
 }
 
-static void hash_key(const void *context, const uint8_t *key, size_t key_bytes, uint8_t hash_out[16])
+static void hash_key(const void *context, const uint8_t *key, size_t key_bytes,
+		     uint8_t hash_out[16])
 {
 	apus_wire_key_hash(context, key, key_bytes, hash_out);
 }

@@ -31,13 +31,13 @@ struct apus_dp_worker;
 struct apus_dp_sink_sample {
 	struct apus_guid writer;
 	apus_seq seq;
-	uint8_t change;           /* bits of enum apus_dp_change */
+	uint8_t change; /* bits of enum apus_dp_change */
 	bool key_only;
-	const uint8_t *payload;   /* NULL: none */
+	const uint8_t *payload; /* NULL: none */
 	uint32_t payload_bytes;
-	const uint8_t *key_hash;  /* 16 bytes or NULL */
+	const uint8_t *key_hash;         /* 16 bytes or NULL */
 	const struct apus_dp_addr *from; /* NULL for samples of this process */
-	uint32_t datagram_bytes;  /* size of the datagram it came in; 0 likewise */
+	uint32_t datagram_bytes;         /* size of the datagram it came in; 0 likewise */
 };
 typedef void apus_dp_sink_fn(void *user, const struct apus_dp_sink_sample *sample,
 			     struct apus_mono now);
@@ -47,40 +47,42 @@ struct apus_dp_reader_config {
 	struct apus_guid guid;
 	bool reliable;
 	bool transient_local;
-	bool stateless; /* accepts the SPDP writer of anybody */
-	struct apus_dp_inbox_options inbox;  /* hold, release, key_hash are filled in by create */
-	const struct apus_type *type;        /* NULL with a sink */
-	int representation;                  /* of key-only payloads shown to the application */
-	uint32_t payload_bytes_max;          /* with encapsulation header */
+	bool stateless;                     /* accepts the SPDP writer of anybody */
+	struct apus_dp_inbox_options inbox; /* hold, release, key_hash are filled in by create */
+	const struct apus_type *type;       /* NULL with a sink */
+	int representation;                 /* of key-only payloads shown to the application */
+	uint32_t payload_bytes_max;         /* with encapsulation header */
 	uint32_t match_max;
-	uint32_t held_max;                   /* samples out of order, all writers together */
-	uint32_t assembly_max;               /* fragmented samples being put together; 0: none accepted */
+	uint32_t held_max;     /* samples out of order, all writers together */
+	uint32_t assembly_max; /* fragmented samples being put together; 0: none accepted */
 	apus_dp_sink_fn *sink;
 	void *sink_user;
 };
 
 /** Events of the protocol; what admission does is counted in the inbox. */
 struct apus_dp_reader_counters {
-	struct apus_counter received;        /* DATA for this reader */
+	struct apus_counter received; /* DATA for this reader */
 	struct apus_counter duplicates;
-	struct apus_counter beyond;          /* too far ahead of what is missing */
-	struct apus_counter held;            /* held back because something before it was missing */
-	struct apus_counter held_full;       /* dropped for want of room to hold it; asked for again */
-	struct apus_counter too_large;       /* payload above payload_bytes_max */
-	struct apus_counter bad_key;         /* payload or key hash that names no instance */
-	struct apus_counter no_slot;         /* pool empty: too many loans */
-	struct apus_counter fragments;       /* DATA_FRAG submessages */
-	struct apus_counter bad_fragment;    /* of another size than the sample's first, or too many */
-	struct apus_counter late_fragments;  /* of samples that are complete, or not wanted any more */
-	struct apus_counter assembly_full;   /* fragments dropped because too many samples were begun */
-	struct apus_counter incomplete;      /* samples given up with fragments missing */
+	struct apus_counter beyond;       /* too far ahead of what is missing */
+	struct apus_counter held;         /* held back because something before it was missing */
+	struct apus_counter held_full;    /* dropped for want of room to hold it; asked for again */
+	struct apus_counter too_large;    /* payload above payload_bytes_max */
+	struct apus_counter bad_key;      /* payload or key hash that names no instance */
+	struct apus_counter no_slot;      /* pool empty: too many loans */
+	struct apus_counter fragments;    /* DATA_FRAG submessages */
+	struct apus_counter bad_fragment; /* of another size than the sample's first, or too many */
+	struct apus_counter
+		late_fragments; /* of samples that are complete, or not wanted any more */
+	struct apus_counter
+		assembly_full;          /* fragments dropped because too many samples were begun */
+	struct apus_counter incomplete; /* samples given up with fragments missing */
 	struct apus_counter nack_frags_sent;
 	struct apus_counter heartbeats;
 	struct apus_counter gaps;
 	struct apus_counter acknacks_sent;
-	struct apus_counter other_route;     /* of a writer that is served on another route */
+	struct apus_counter other_route; /* of a writer that is served on another route */
 	struct apus_counter matches_refused;
-	struct apus_counter delivered;       /* samples made available */
+	struct apus_counter delivered; /* samples made available */
 	struct apus_counter results[APUS_DP_ADMIT_RESULTS];
 };
 
@@ -126,21 +128,21 @@ struct apus_dp_reader_state {
 	struct apus_dp_reader *reader;
 	struct apus_dp_addr addr;
 	struct apus_dp_window window;
-	uint32_t slot;      /* its index: the match slot of the inbox */
-	bool reliable;      /* the match is */
-	bool local;         /* same worker: arrives by apus_dp_reader_local() only */
+	uint32_t slot; /* its index: the match slot of the inbox */
+	bool reliable; /* the match is */
+	bool local;    /* same worker: arrives by apus_dp_reader_local() only */
 	bool mark;
-	bool answer_due;    /* a HEARTBEAT waits for its answer */
-	bool ack_queued;    /* in the worker's ack_list */
+	bool answer_due; /* a HEARTBEAT waits for its answer */
+	bool ack_queued; /* in the worker's ack_list */
 	struct apus_dp_reader_state *ack_next;
 	struct apus_dp_reader_state *chain_next; /* same bucket of worker->by_writer */
-	struct apus_dp_timer timer;   /* repeated request, or a first one without HEARTBEAT yet */
-	struct apus_mono asked;       /* last request for something missing */
-	int64_t greet_ns;             /* present back-off of requests before the first HEARTBEAT */
+	struct apus_dp_timer timer; /* repeated request, or a first one without HEARTBEAT yet */
+	struct apus_mono asked;     /* last request for something missing */
+	int64_t greet_ns;           /* present back-off of requests before the first HEARTBEAT */
 	uint32_t ack_count;
-	uint32_t frag_count;     /* of NACK_FRAGs */
-	struct apus_dp_count frag_hb_count; /* of its HEARTBEAT_FRAGs */
-	uint32_t assembly_count; /* its samples being put together */
+	uint32_t frag_count;                         /* of NACK_FRAGs */
+	struct apus_dp_count frag_hb_count;          /* of its HEARTBEAT_FRAGs */
+	uint32_t assembly_count;                     /* its samples being put together */
 	struct apus_dp_held *held_first, *held_last; /* by sequence number */
 };
 
@@ -156,18 +158,18 @@ struct apus_dp_reader {
 	bool inbox_ready;
 	struct apus_shm_pool pool;
 	uint32_t *slot_payload_bytes; /* per slot of the pool */
-	uint32_t *key_slots; /* per history entry: slot of its key payload while lent */
+	uint32_t *key_slots;          /* per history entry: slot of its key payload while lent */
 	struct apus_dp_assembly *assemblies; /* assembly_max */
 	uint64_t *assembly_bits;
-	uint32_t assembly_fragments;         /* most fragments of one sample */
+	uint32_t assembly_fragments; /* most fragments of one sample */
 	struct apus_dp_held *held_memory;
 	struct apus_dp_held *held_free;
 	struct apus_dp_reader_state *states; /* match_max */
 	uint32_t *order, *order_new;         /* as in struct apus_dp_writer */
 	uint32_t match_count;
-	bool any_refused;          /* something waits for room: ask again after a take */
+	bool any_refused; /* something waits for room: ask again after a take */
 	int event_fd;
-	bool event_wanted;         /* somebody uses the descriptor */
+	bool event_wanted; /* somebody uses the descriptor */
 	bool event_raised;
 	_Atomic uint32_t matched;
 	struct apus_dp_reader_counters counters;
@@ -240,8 +242,9 @@ void apus_dp_reader_send_ack(struct apus_dp_reader_state *state, struct apus_mon
 void apus_dp_reader_adopt(struct apus_dp_reader *reader, struct apus_mono now);
 
 /** Implements apus_take() and apus_read(). */
-int apus_dp_reader_access(struct apus_dp_reader *reader, const struct apus_select *select, bool take,
-			  struct apus_mono now, struct apus_sample *samples_out, uint32_t max);
+int apus_dp_reader_access(struct apus_dp_reader *reader, const struct apus_select *select,
+			  bool take, struct apus_mono now, struct apus_sample *samples_out,
+			  uint32_t max);
 /** Implements apus_return() for one sample. */
 int apus_dp_reader_return(struct apus_dp_reader *reader, struct apus_sample *sample);
 /** True if there is something to take. */

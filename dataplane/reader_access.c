@@ -8,12 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NONE APUS_SHM_NO_SLOT
+#define NONE  APUS_SHM_NO_SLOT
 #define BATCH 64
 
 /* An entry without data is shown with a key-only payload, built in a spare slot of the pool; it lives as
  * long as the entry is lent. Loans are bounded and each has a slot reserved, so there is always one. */
-static void show_key(struct apus_dp_reader *r, const struct apus_dp_loan *loan, struct apus_sample *out)
+static void show_key(struct apus_dp_reader *r, const struct apus_dp_loan *loan,
+		     struct apus_sample *out)
 {
 	const struct apus_dp_history *h = &r->inbox.history;
 	uint32_t *place = &r->key_slots[loan->entry_idx];
@@ -104,8 +105,9 @@ static int access_batch(struct apus_dp_reader *r, const struct apus_dp_select *s
 	return n;
 }
 
-int apus_dp_reader_access(struct apus_dp_reader *reader, const struct apus_select *select, bool take,
-			  struct apus_mono now, struct apus_sample *samples_out, uint32_t max)
+int apus_dp_reader_access(struct apus_dp_reader *reader, const struct apus_select *select,
+			  bool take, struct apus_mono now, struct apus_sample *samples_out,
+			  uint32_t max)
 {
 	struct apus_dp_select s = {0};
 	uint32_t total = 0;

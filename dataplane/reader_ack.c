@@ -6,9 +6,9 @@
 
 /* Requests to a writer that has not heartbeated yet: the first soon after the match, then ever rarer. */
 #define GREET_FIRST_NS (100 * APUS_NS_PER_MS)
-#define GREET_MAX_NS (5 * APUS_NS_PER_SEC)
+#define GREET_MAX_NS   (5 * APUS_NS_PER_SEC)
 /* Requests for the same holes are at least this far apart: what was asked for may be on its way. */
-#define ASK_AGAIN_NS (2 * APUS_NS_PER_MS)
+#define ASK_AGAIN_NS  (2 * APUS_NS_PER_MS)
 #define ACKNACK_BYTES 64
 
 void apus_dp_reader_queue_ack(struct apus_dp_reader_state *s)
@@ -33,9 +33,9 @@ void apus_dp_reader_send_ack(struct apus_dp_reader_state *state, struct apus_mon
 	a.count = ++state->ack_count;
 	if (a.set.num_bits)
 		state->asked = now;
-	if (apus_wire_acknack(apus_dp_out_at(&r->worker->out, &state->addr, &state->prefix,
-					     ACKNACK_BYTES),
-			      &a) == 0)
+	if (apus_wire_acknack(
+		    apus_dp_out_at(&r->worker->out, &state->addr, &state->prefix, ACKNACK_BYTES),
+		    &a) == 0)
 		apus_counter_add(&r->counters.acknacks_sent, 1);
 	if (state->assembly_count)
 		apus_dp_reader_send_nack_frags(state, now);

@@ -13,7 +13,8 @@
 
 /* --- matches ------------------------------------------------------------------------------------- */
 
-static struct apus_dp_reader_state **bucket(struct apus_dp_worker *worker, const struct apus_guid *guid)
+static struct apus_dp_reader_state **bucket(struct apus_dp_worker *worker,
+					    const struct apus_guid *guid)
 {
 	return &worker->by_writer[apus_guid_hash(guid) & worker->by_writer_mask];
 }

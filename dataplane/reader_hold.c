@@ -73,7 +73,8 @@ void apus_dp_reader_hold_back(struct apus_dp_reader_state *s, const struct apus_
 }
 
 /* Settles one number after admission; false if the sample was refused. */
-bool apus_dp_reader_settle(struct apus_dp_reader_state *s, apus_seq seq, enum apus_dp_admit_result result)
+bool apus_dp_reader_settle(struct apus_dp_reader_state *s, apus_seq seq,
+			   enum apus_dp_admit_result result)
 {
 	if (apus_dp_admit_settles(result)) {
 		apus_dp_window_done(&s->window, seq);

@@ -15,8 +15,8 @@ void apus_dp_reader_raise(struct apus_dp_reader *reader)
 	(void)!write(reader->event_fd, &one, sizeof(one));
 }
 
-static enum apus_dp_admit_result to_sink(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in,
-					 struct apus_mono now)
+static enum apus_dp_admit_result to_sink(struct apus_dp_reader_state *s,
+					 const struct apus_dp_incoming *in, struct apus_mono now)
 {
 	struct apus_dp_sink_sample sample = {
 		.writer = s->guid,
@@ -44,8 +44,8 @@ static bool name_instance(struct apus_dp_reader *r, const struct apus_dp_incomin
 	if (r->plan.max_bytes == 0)
 		return true;
 	if (in->payload) {
-		n = apus_wire_key_extract(&r->plan, in->payload, in->payload_bytes, in->key_only, key,
-					  APUS_DP_KEY_BYTES_MAX);
+		n = apus_wire_key_extract(&r->plan, in->payload, in->payload_bytes, in->key_only,
+					  key, APUS_DP_KEY_BYTES_MAX);
 		if (n < 0)
 			return false;
 		a->key = key;
@@ -64,8 +64,8 @@ static bool name_instance(struct apus_dp_reader *r, const struct apus_dp_incomin
 	return true;
 }
 
-static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in,
-					  struct apus_mono now)
+static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
+					  const struct apus_dp_incoming *in, struct apus_mono now)
 {
 	struct apus_dp_reader *r = s->reader;
 	uint8_t key[APUS_DP_KEY_BYTES_MAX];
@@ -103,8 +103,9 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s, const 
 	return admission.result;
 }
 
-enum apus_dp_admit_result apus_dp_reader_admit(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in,
-				       struct apus_mono now)
+enum apus_dp_admit_result apus_dp_reader_admit(struct apus_dp_reader_state *s,
+					       const struct apus_dp_incoming *in,
+					       struct apus_mono now)
 {
 	struct apus_dp_reader *r = s->reader;
 	enum apus_dp_admit_result result;
@@ -120,7 +121,8 @@ enum apus_dp_admit_result apus_dp_reader_admit(struct apus_dp_reader_state *s, c
 
 /* --- submessages --------------------------------------------------------------------------------- */
 
-void apus_dp_reader_arrive(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in, struct apus_mono now)
+void apus_dp_reader_arrive(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in,
+			   struct apus_mono now)
 {
 	struct apus_dp_reader *r = s->reader;
 
@@ -141,7 +143,7 @@ void apus_dp_reader_arrive(struct apus_dp_reader_state *s, const struct apus_dp_
 }
 
 static struct apus_dp_incoming from_data(const struct apus_wire_data *data,
-				 const struct apus_dp_origin *origin)
+					 const struct apus_dp_origin *origin)
 {
 	return (struct apus_dp_incoming){
 		.seq = data->seq,

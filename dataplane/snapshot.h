@@ -43,13 +43,15 @@ struct apus_dp_reader_match {
 	bool reliable;        /**< it acknowledges */
 	bool transient_local; /**< it wants history from before the match */
 	bool inline_qos;      /**< it expects inline QoS */
-	bool local;           /**< same participant: delivered directly where the worker is the same */
+	bool local; /**< same participant: delivered directly where the worker is the same */
 	/** Interop: Fast DDS 2.9.1 takes the start of a key-only payload for the instance handle; its own
 	 *  form, key hash without payload, it understands. Set for its readers. */
 	bool hash_only_dispose;
-	struct apus_dp_addr unicast;   /**< where its samples go: the reader's locator, else its participant's */
+	struct apus_dp_addr
+		unicast; /**< where its samples go: the reader's locator, else its participant's */
 	struct apus_dp_addr multicast; /**< family 0 = none */
-	const struct apus_dp_predicate *predicate; /**< writer-side filter, NULL = send everything */
+	const struct apus_dp_predicate
+		*predicate; /**< writer-side filter, NULL = send everything */
 	uint64_t filter_generation;
 };
 
@@ -71,10 +73,11 @@ struct apus_dp_writer_match {
 	 *  of such a writer must not ask below the first number it hears. */
 	bool past_unwanted;
 	bool local;
-	int32_t strength;     /**< ownership strength it offers */
-	int64_t lease_ns;     /**< liveliness lease it offers */
-	int64_t lifespan_ns;  /**< lifespan it offers */
-	struct apus_dp_addr unicast; /**< where acknowledgements go: the writer's locator, else its participant's */
+	int32_t strength;    /**< ownership strength it offers */
+	int64_t lease_ns;    /**< liveliness lease it offers */
+	int64_t lifespan_ns; /**< lifespan it offers */
+	struct apus_dp_addr
+		unicast; /**< where acknowledgements go: the writer's locator, else its participant's */
 };
 
 /** What a reader hears. Matches sorted by GUID. */

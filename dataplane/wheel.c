@@ -115,7 +115,8 @@ struct apus_mono apus_dp_wheel_next(const struct apus_dp_wheel *wheel)
 
 		for (; t; t = t->next)
 			if (t->due.ns < round_end)
-				return (struct apus_mono){(wheel->tick + i) * APUS_DP_WHEEL_TICK_NS};
+				return (struct apus_mono){(wheel->tick + i) *
+							  APUS_DP_WHEEL_TICK_NS};
 	}
 	return (struct apus_mono){(wheel->tick + APUS_DP_WHEEL_SLOTS) * APUS_DP_WHEEL_TICK_NS};
 }

@@ -253,7 +253,8 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-static int start_thread(struct apus_dp_worker *w, struct thread_start *start, int core, int priority)
+static int start_thread(struct apus_dp_worker *w, struct thread_start *start, int core,
+			int priority)
 {
 	pthread_attr_t attr;
 	struct sched_param param = {.sched_priority = priority};

@@ -36,27 +36,27 @@ enum apus_dp_idle { APUS_DP_IDLE_POLL, APUS_DP_IDLE_PAUSE, APUS_DP_IDLE_BLOCK };
 
 /** What can happen to what a worker receives; one counter each, readable at any time. */
 struct apus_dp_worker_counters {
-	struct apus_counter rx_malformed;     /* datagrams with a malformed part */
-	struct apus_counter rx_not_rtps;      /* datagrams that are not RTPS */
-	struct apus_counter rx_own;           /* our own datagrams, looped back */
-	struct apus_counter rx_other_dest;    /* submessages for another participant */
-	struct apus_counter rx_unmatched;     /* submessages from or to no endpoint we have matched */
-	struct apus_counter rx_skipped;       /* submessages not understood */
-	struct apus_counter rx_submessages;   /* accepted submessages */
-	struct apus_counter adoptions;        /* snapshots adopted */
+	struct apus_counter rx_malformed;   /* datagrams with a malformed part */
+	struct apus_counter rx_not_rtps;    /* datagrams that are not RTPS */
+	struct apus_counter rx_own;         /* our own datagrams, looped back */
+	struct apus_counter rx_other_dest;  /* submessages for another participant */
+	struct apus_counter rx_unmatched;   /* submessages from or to no endpoint we have matched */
+	struct apus_counter rx_skipped;     /* submessages not understood */
+	struct apus_counter rx_submessages; /* accepted submessages */
+	struct apus_counter adoptions;      /* snapshots adopted */
 };
 
 /** Fixed parameters of a worker. */
 struct apus_dp_worker_config {
 	struct apus_prefix prefix;
-	struct apus_dp_queue *queue;    /* owned by the worker from here on */
-	struct apus_dp_epoch *epoch;    /* outlives the worker */
-	uint32_t endpoint_max;          /* readers and writers together */
-	uint32_t match_max;             /* matched writers of all its readers together */
-	int64_t heartbeat_ns;           /* longest heartbeat period of its writers */
-	uint32_t fragment_bytes;        /* payloads above it are cut into pieces of it; multiple of 4 */
-	int64_t ack_delay_ns;           /* from a HEARTBEAT to its answer */
-	unsigned segment_flags; /* APUS_SHM_…, of the pools of its endpoints */
+	struct apus_dp_queue *queue; /* owned by the worker from here on */
+	struct apus_dp_epoch *epoch; /* outlives the worker */
+	uint32_t endpoint_max;       /* readers and writers together */
+	uint32_t match_max;          /* matched writers of all its readers together */
+	int64_t heartbeat_ns;        /* longest heartbeat period of its writers */
+	uint32_t fragment_bytes; /* payloads above it are cut into pieces of it; multiple of 4 */
+	int64_t ack_delay_ns;    /* from a HEARTBEAT to its answer */
+	unsigned segment_flags;  /* APUS_SHM_…, of the pools of its endpoints */
 	/** Accept datagrams of our own participant: its other workers send them. */
 	bool hear_own;
 	/** Called, under the turn, once for a datagram that carried matched traffic; may be NULL. It tells

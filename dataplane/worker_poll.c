@@ -8,7 +8,7 @@
 #include "dataplane/worker.h"
 #include "dataplane/writer.h"
 
-#define RX_BURST 64
+#define RX_BURST        64
 #define EID_SPDP_WRITER 0x000100c2u
 
 /* One datagram under interpretation. */

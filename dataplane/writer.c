@@ -156,7 +156,8 @@ static void put_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state 
 
 	if (run->start == 0)
 		return;
-	if (apus_wire_gap(apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix, APUS_DP_GAP_BYTES), &gap) == 0)
+	if (apus_wire_gap(apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix, APUS_DP_GAP_BYTES),
+			  &gap) == 0)
 		apus_counter_add(&w->counters.gaps, 1);
 	run->start = 0;
 }
@@ -209,7 +210,8 @@ static bool wanted(const struct apus_dp_writer *w, uint32_t slot, uint32_t desti
 		return true;
 	for (uint32_t i = 0; i < w->match_count; i++)
 		if (w->states[w->order[i]].destination == destination &&
-		    !w->states[w->order[i]].local && !apus_dp_writer_is_rejected(w, slot, w->order[i]))
+		    !w->states[w->order[i]].local &&
+		    !apus_dp_writer_is_rejected(w, slot, w->order[i]))
 			return true;
 	return false;
 }
@@ -254,10 +256,9 @@ static void send_to(struct apus_dp_writer *w, uint32_t slot, uint32_t i, struct 
 		put_sample(w, slot, &d->addr, dest, d->eid, d->hash_only_dispose);
 	}
 	if (heartbeat)
-		put_heartbeat(w,
-			      apus_dp_out_at(&w->worker->out, &d->addr, dest,
-					     APUS_DP_HEARTBEAT_BYTES),
-			      d->eid, !large && !wants_answer(w, d));
+		put_heartbeat(
+			w, apus_dp_out_at(&w->worker->out, &d->addr, dest, APUS_DP_HEARTBEAT_BYTES),
+			d->eid, !large && !wants_answer(w, d));
 }
 
 static void send_to_destinations(struct apus_dp_writer *w, uint32_t slot, struct apus_mono now)
@@ -304,7 +305,8 @@ static bool deliver_local(struct apus_dp_writer *w, struct apus_dp_writer_state 
 static bool advance_local(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 			  struct apus_mono now)
 {
-	uint32_t slot = s->acked + 1 <= w->last ? apus_dp_cache_find(&w->cache, s->acked + 1) : NONE;
+	uint32_t slot =
+		s->acked + 1 <= w->last ? apus_dp_cache_find(&w->cache, s->acked + 1) : NONE;
 	apus_seq before = s->acked;
 
 	if (slot == NONE && s->acked < w->last)
@@ -528,8 +530,8 @@ static void repair_one(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 }
 
 /* The whole irrelevant past of a late joiner goes into one GAP, however long it is. */
-static apus_seq skip_past(struct apus_dp_writer *w, const struct apus_dp_writer_state *s, apus_seq base,
-			  struct gap_run *run)
+static apus_seq skip_past(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+			  apus_seq base, struct gap_run *run)
 {
 	apus_seq first = apus_dp_cache_first(&w->cache, w->last + 1);
 
@@ -632,7 +634,8 @@ void apus_dp_writer_heartbeat(struct apus_dp_writer *writer, struct apus_dp_writ
 static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 {
 	struct apus_dp_writer *w =
-		(struct apus_dp_writer *)((char *)timer - offsetof(struct apus_dp_writer, hb_timer));
+		(struct apus_dp_writer *)((char *)timer -
+					  offsetof(struct apus_dp_writer, hb_timer));
 	bool lagging = false;
 
 	for (uint32_t i = 0; i < w->match_count; i++) {
@@ -659,7 +662,8 @@ static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 static void gap_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 {
 	struct apus_dp_writer *w =
-		(struct apus_dp_writer *)((char *)timer - offsetof(struct apus_dp_writer, gap_timer));
+		(struct apus_dp_writer *)((char *)timer -
+					  offsetof(struct apus_dp_writer, gap_timer));
 
 	(void)now;
 	for (uint32_t i = 0; i < w->match_count; i++) {

@@ -32,19 +32,20 @@ struct apus_dp_writer_config {
 /** Events, one counter each. */
 struct apus_dp_writer_counters {
 	struct apus_counter written;
-	struct apus_counter displaced;      /* samples displaced by KEEP_LAST */
-	struct apus_counter data_sent;      /* DATA submessages, repairs included */
-	struct apus_counter repairs;        /* DATA sent again on request */
-	struct apus_counter suppressed;     /* requests for what had just been sent again */
-	struct apus_counter fragments;      /* DATA_FRAG submessages */
-	struct apus_counter nack_frags;     /* accepted NACK_FRAGs */
-	struct apus_counter gaps;           /* GAP submessages */
-	struct apus_counter filtered;       /* samples not sent to a destination: all its readers reject */
+	struct apus_counter displaced;  /* samples displaced by KEEP_LAST */
+	struct apus_counter data_sent;  /* DATA submessages, repairs included */
+	struct apus_counter repairs;    /* DATA sent again on request */
+	struct apus_counter suppressed; /* requests for what had just been sent again */
+	struct apus_counter fragments;  /* DATA_FRAG submessages */
+	struct apus_counter nack_frags; /* accepted NACK_FRAGs */
+	struct apus_counter gaps;       /* GAP submessages */
+	struct apus_counter
+		filtered; /* samples not sent to a destination: all its readers reject */
 	struct apus_counter heartbeats;
-	struct apus_counter acknacks;       /* accepted ACKNACKs */
-	struct apus_counter acknacks_stale; /* counts that ran backwards or repeated */
+	struct apus_counter acknacks;        /* accepted ACKNACKs */
+	struct apus_counter acknacks_stale;  /* counts that ran backwards or repeated */
 	struct apus_counter acknacks_forged; /* for numbers never written */
-	struct apus_counter refused_full;   /* writes refused because the history is full */
+	struct apus_counter refused_full;    /* writes refused because the history is full */
 	struct apus_counter refused_instances;
 	struct apus_counter matches_refused; /* matches beyond match_max */
 };
@@ -61,16 +62,16 @@ struct apus_dp_writer_state {
 	apus_seq acked;               /* everything up to here is acknowledged (local: delivered) */
 	struct apus_mono heard;       /* last accepted ACKNACK; 0 = never */
 	uint32_t ack_count;
-	uint32_t frag_count;          /* of its last NACK_FRAG */
-	struct apus_mono frag_heard;  /* when that was accepted */
-	uint32_t push_bytes;          /* of large samples so much at a time: writer_frag.c */
-	uint32_t push_limit;          /* up to here it grows fast */
-	apus_seq pushed_seq;          /* large sample whose first pushed_to fragments were sent; 0 = none */
+	uint32_t frag_count;         /* of its last NACK_FRAG */
+	struct apus_mono frag_heard; /* when that was accepted */
+	uint32_t push_bytes;         /* of large samples so much at a time: writer_frag.c */
+	uint32_t push_limit;         /* up to here it grows fast */
+	apus_seq pushed_seq; /* large sample whose first pushed_to fragments were sent; 0 = none */
 	uint32_t pushed_to;
-	bool push_lost;               /* some of that was asked for again */
-	apus_seq unsent_seq;          /* from here on large samples wait for pace_timer; 0 = none */
-	uint32_t unsent_fragment;     /* first unsent one of that sample */
-	apus_seq answered_seq;        /* fragments of the last answer to a NACK_FRAG */
+	bool push_lost;           /* some of that was asked for again */
+	apus_seq unsent_seq;      /* from here on large samples wait for pace_timer; 0 = none */
+	uint32_t unsent_fragment; /* first unsent one of that sample */
+	apus_seq answered_seq;    /* fragments of the last answer to a NACK_FRAG */
 	uint32_t answered_first, answered_last;
 	struct apus_mono answered_at;
 	struct apus_mono repaired_at; /* begin of the present period of suppression */
@@ -84,7 +85,8 @@ struct apus_dp_writer_state {
 	uint8_t early_acks; /* pre-emptive ACKNACKs while awaited */
 	bool hash_only_dispose;
 	bool mark;
-	const struct apus_dp_predicate *predicate; /* of the adopted snapshot; NULL: send everything */
+	const struct apus_dp_predicate
+		*predicate;          /* of the adopted snapshot; NULL: send everything */
 	apus_seq gap_start, gap_end; /* filtered out and not yet said; start 0 = none */
 };
 
@@ -92,12 +94,12 @@ struct apus_dp_writer_state {
 struct apus_dp_destination {
 	struct apus_dp_addr addr;
 	struct apus_prefix prefix;
-	struct apus_eid eid;   /* of the reader if it is the only one, else 0 */
-	bool one_participant;  /* `prefix` is valid */
-	bool reliable;         /* some reader acknowledges */
+	struct apus_eid eid;  /* of the reader if it is the only one, else 0 */
+	bool one_participant; /* `prefix` is valid */
+	bool reliable;        /* some reader acknowledges */
 	bool hash_only_dispose;
-	bool filtered;         /* every reader has a predicate: a sample may stay here */
-	uint32_t first_state;  /* some reader of it, for the heartbeat decision */
+	bool filtered;        /* every reader has a predicate: a sample may stay here */
+	uint32_t first_state; /* some reader of it, for the heartbeat decision */
 };
 
 struct apus_dp_writer {
@@ -107,26 +109,26 @@ struct apus_dp_writer {
 	struct apus_dp_writer_config config;
 	struct apus_eid eid;
 	struct apus_dp_cache cache;
-	apus_seq last;       /* last sequence number written; 0 = none */
+	apus_seq last;          /* last sequence number written; 0 = none */
 	uint64_t written_bytes; /* payload of all samples ever written */
-	apus_seq min_acked;  /* lowest `acked` of all reliable matches; `last` without any */
+	apus_seq min_acked;     /* lowest `acked` of all reliable matches; `last` without any */
 	uint32_t hb_count;
 	uint32_t frag_hb_count;
 	int64_t hb_period_ns; /* present back-off */
 	struct apus_dp_timer hb_timer;
-	struct apus_dp_timer gap_timer; /* flush of gap_start … gap_end of the states */
-	struct apus_dp_timer pace_timer; /* next portion for the states with unsent_seq */
-	uint32_t filtered_count;        /* states with a predicate */
+	struct apus_dp_timer gap_timer;      /* flush of gap_start … gap_end of the states */
+	struct apus_dp_timer pace_timer;     /* next portion for the states with unsent_seq */
+	uint32_t filtered_count;             /* states with a predicate */
 	struct apus_dp_writer_state *states; /* match_max */
 	uint32_t *order;                     /* states in snapshot order (by GUID) */
 	uint32_t *order_new;                 /* scratch of adoption */
 	uint32_t match_count;
 	struct apus_dp_destination *destinations; /* match_max */
 	uint32_t destination_count;
-	uint32_t local_count;                /* matches delivered directly */
-	uint32_t awaited_count;              /* states that are awaited */
-	_Atomic uint32_t matched;            /* matches that are not awaited, for other threads */
-	_Atomic uint32_t progress;           /* counts acknowledgement progress, for waiters */
+	uint32_t local_count;      /* matches delivered directly */
+	uint32_t awaited_count;    /* states that are awaited */
+	_Atomic uint32_t matched;  /* matches that are not awaited, for other threads */
+	_Atomic uint32_t progress; /* counts acknowledgement progress, for waiters */
 	struct apus_dp_writer_counters counters;
 };
 
@@ -167,7 +169,8 @@ bool apus_dp_writer_nack_frag(struct apus_dp_writer *writer, const struct apus_g
 void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono now);
 
 /** A reader of this worker goes away before the writer's snapshot says so. */
-void apus_dp_writer_forget_local(struct apus_dp_writer *writer, const struct apus_dp_reader *reader);
+void apus_dp_writer_forget_local(struct apus_dp_writer *writer,
+				 const struct apus_dp_reader *reader);
 /** Derives destinations and counts from the states: after adoption, and when an awaited reader answers. */
 void apus_dp_writer_derive(struct apus_dp_writer *writer);
 /** Recomputes what is acknowledged after matches changed. */

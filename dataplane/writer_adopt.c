@@ -112,7 +112,8 @@ static void add_destination(struct apus_dp_writer *w, uint32_t idx)
 		d->filtered = d->filtered && s->predicate;
 		d->reliable |= s->reliable;
 		d->hash_only_dispose &= s->hash_only_dispose;
-		d->one_participant = d->one_participant && apus_prefix_equal(&d->prefix, &s->prefix);
+		d->one_participant =
+			d->one_participant && apus_prefix_equal(&d->prefix, &s->prefix);
 		return;
 	}
 	s->destination = w->destination_count;

@@ -14,7 +14,8 @@
 #include <stddef.h>
 
 /** How to back a region; bits. */
-#define APUS_SHM_HUGE  1u /* reserved 2 MiB pages where there are any and the region is at least 1 MiB */
+#define APUS_SHM_HUGE \
+	1u /* reserved 2 MiB pages where there are any and the region is at least 1 MiB */
 #define APUS_SHM_TOUCH 2u /* write every page now */
 
 /** A mapped region. Plain values; the owner unmaps it. */

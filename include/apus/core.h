@@ -48,11 +48,11 @@ enum apus_result {
 	APUS_EADDRINUSE = -11, /**< all ports in the permitted range are taken */
 	APUS_EDEADLK = -12,    /**< refused inside a callback because it would wait for itself */
 	APUS_EIMMUTABLE = -13, /**< the field cannot change after creation */
-	APUS_ECLOSED = -14,    /**< the entity was deleted, or belongs to the parent of this process */
-	APUS_EENCODING = -15,  /**< bytes that do not decode as the type requires */
-	APUS_ENOENT = -16,     /**< no such entity, setting, type or instance */
-	APUS_EEXIST = -17,     /**< the name or identity is already taken */
-	APUS_EPERM = -18,      /**< the operating system denies the right */
+	APUS_ECLOSED = -14, /**< the entity was deleted, or belongs to the parent of this process */
+	APUS_EENCODING = -15, /**< bytes that do not decode as the type requires */
+	APUS_ENOENT = -16,    /**< no such entity, setting, type or instance */
+	APUS_EEXIST = -17,    /**< the name or identity is already taken */
+	APUS_EPERM = -18,     /**< the operating system denies the right */
 };
 
 /**

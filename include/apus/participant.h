@@ -67,11 +67,13 @@ struct apus_endpoint_options {
 	uint32_t worker_idx;          /**< the worker that owns the endpoint; default 0 */
 
 	/* Readers only: a content filter, or NULL. */
-	const char *filter_name;       /**< name of the filtered topic; NULL = "<topic>_filtered" + number */
+	const char
+		*filter_name; /**< name of the filtered topic; NULL = "<topic>_filtered" + number */
 	const char *filter_expression; /**< see <apus/filter.h> */
 	const char *const *filter_parameters;
 	uint32_t filter_parameter_count;
-	struct apus_filter_error *filter_error; /**< out, may be NULL: where and why it does not compile */
+	struct apus_filter_error
+		*filter_error; /**< out, may be NULL: where and why it does not compile */
 };
 
 /**
@@ -87,7 +89,12 @@ APUS_API void apus_writer_destroy(struct apus_writer *writer);
 APUS_API struct apus_guid apus_writer_guid(const struct apus_writer *writer);
 
 /** How a sample ends or begins, for apus_write_as(). */
-enum apus_change { APUS_ALIVE = 0, APUS_DISPOSE = 1, APUS_UNREGISTER = 2, APUS_DISPOSE_UNREGISTER = 3 };
+enum apus_change {
+	APUS_ALIVE = 0,
+	APUS_DISPOSE = 1,
+	APUS_UNREGISTER = 2,
+	APUS_DISPOSE_UNREGISTER = 3
+};
 
 /**
  * Writes one sample (the in-memory image of the writer's type).
@@ -113,7 +120,8 @@ APUS_API int apus_writer_wait_acked(struct apus_writer *writer, int64_t timeout_
  *  answered: from then on every sample written is for it. */
 APUS_API uint32_t apus_writer_matched(const struct apus_writer *writer);
 /** Waits until at least `count` readers are matched. Returns 0 or APUS_ETIMEDOUT. */
-APUS_API int apus_writer_wait_matched(struct apus_writer *writer, uint32_t count, int64_t timeout_ns);
+APUS_API int apus_writer_wait_matched(struct apus_writer *writer, uint32_t count,
+				      int64_t timeout_ns);
 
 /* ---- readers ------------------------------------------------------------------------------- */
 
@@ -127,17 +135,18 @@ enum apus_instance_state {
 /** What is known of one sample beside its data (DDS 1.4 §2.2.2.5.1). */
 struct apus_sample_info {
 	struct apus_guid writer;
-	int64_t seq;                /**< sequence number of the writer */
-	int64_t source_time_ns;     /**< wall clock of the writer; INT64_MIN if it sent none */
-	int64_t reception_time_ns;  /**< monotonic clock at admission */
-	apus_instance instance;     /**< APUS_INSTANCE_NONE for keyless types */
-	uint8_t instance_state;     /**< enum apus_instance_state, at the time of the call */
-	bool valid_data;            /**< false: only the key members are meaningful */
-	bool read_before;           /**< sample state READ */
-	bool view_new;              /**< view state NEW */
+	int64_t seq;               /**< sequence number of the writer */
+	int64_t source_time_ns;    /**< wall clock of the writer; INT64_MIN if it sent none */
+	int64_t reception_time_ns; /**< monotonic clock at admission */
+	apus_instance instance;    /**< APUS_INSTANCE_NONE for keyless types */
+	uint8_t instance_state;    /**< enum apus_instance_state, at the time of the call */
+	bool valid_data;           /**< false: only the key members are meaningful */
+	bool read_before;          /**< sample state READ */
+	bool view_new;             /**< view state NEW */
 	uint32_t disposed_generation_count;
 	uint32_t no_writers_generation_count;
-	uint64_t filter_generation; /**< the generation of the reader's filter it was admitted under */
+	uint64_t
+		filter_generation; /**< the generation of the reader's filter it was admitted under */
 };
 
 /** A sample lent by a reader until apus_return(). The payload is CDR with encapsulation header; of a
@@ -187,7 +196,8 @@ APUS_API int apus_reader_fd(struct apus_reader *reader);
 /** Number of writers matched now. */
 APUS_API uint32_t apus_reader_matched(const struct apus_reader *reader);
 /** Waits until at least `count` writers are matched. Returns 0 or APUS_ETIMEDOUT. */
-APUS_API int apus_reader_wait_matched(struct apus_reader *reader, uint32_t count, int64_t timeout_ns);
+APUS_API int apus_reader_wait_matched(struct apus_reader *reader, uint32_t count,
+				      int64_t timeout_ns);
 
 /**
  * Replaces the reader's filter (expression NULL: removes it). The new filter is compiled before anything
@@ -206,7 +216,7 @@ struct apus_participant_info {
 	const char *name;   /**< "" if none was announced */
 	const char *vendor; /**< "Cyclone DDS", "Fast DDS", "Apus", … or "vendor XX.XX" */
 	int64_t lease_ns;
-	bool local;         /**< this participant */
+	bool local;                  /**< this participant */
 	const char *const *locators; /**< text form "udp4://127.0.0.1:7411 (default)" */
 	uint32_t locator_count;
 };
@@ -230,10 +240,12 @@ struct apus_endpoint_info {
 /** Visits every known participant in discovery order until `visit` returns false. The callback must not
  *  call into the library. Returns the number visited or a negative APUS_E…. */
 APUS_API int apus_visit_participants(struct apus_participant *participant,
-				     bool (*visit)(const struct apus_participant_info *, void *), void *user);
+				     bool (*visit)(const struct apus_participant_info *, void *),
+				     void *user);
 /** Visits every known endpoint (local ones first, then in discovery order); as above. */
 APUS_API int apus_visit_endpoints(struct apus_participant *participant,
-				  bool (*visit)(const struct apus_endpoint_info *, void *), void *user);
+				  bool (*visit)(const struct apus_endpoint_info *, void *),
+				  void *user);
 
 /** Why two endpoints do not match: APUS_POLICY_NONE if they do, else the first policy that differs
  *  (APUS_POLICY_TOPIC and APUS_POLICY_TYPE included). */

@@ -63,7 +63,7 @@ enum apus_policy {
 
 /** The QoS of one writer or reader. All durations in nanoseconds, APUS_INFINITE_NS for "never". */
 struct apus_qos {
-	uint8_t reliability;       /**< enum apus_reliability; writer default reliable, reader best effort */
+	uint8_t reliability; /**< enum apus_reliability; writer default reliable, reader best effort */
 	uint8_t durability;        /**< enum apus_durability; default volatile */
 	uint8_t history;           /**< enum apus_history; default keep last */
 	uint8_t liveliness;        /**< enum apus_liveliness; default automatic */
@@ -80,16 +80,17 @@ struct apus_qos {
 	uint32_t max_samples;              /**< samples of all instances together */
 	uint32_t max_instances;            /**< instances; keyed topics only */
 	uint32_t max_samples_per_instance; /**< must not be smaller than depth */
-	uint32_t max_sample_bytes;         /**< payload with header; 0 = the type's bound, else configured */
-	uint32_t max_matches;              /**< matched remote endpoints */
+	uint32_t
+		max_sample_bytes; /**< payload with header; 0 = the type's bound, else configured */
+	uint32_t max_matches;     /**< matched remote endpoints */
 
-	int64_t max_blocking_ns; /**< reliability: longest wait of a write; default 100 ms */
-	int64_t deadline_ns;     /**< default infinite */
-	int64_t latency_budget_ns; /**< default 0; a matching hint, nothing is delayed for it */
-	int64_t lease_ns;        /**< liveliness lease; default infinite */
-	int64_t lifespan_ns;     /**< default infinite */
-	int64_t time_filter_ns;  /**< reader: minimum separation per instance; default 0 */
-	int32_t strength;        /**< writer: ownership strength; default 0 */
+	int64_t max_blocking_ns;    /**< reliability: longest wait of a write; default 100 ms */
+	int64_t deadline_ns;        /**< default infinite */
+	int64_t latency_budget_ns;  /**< default 0; a matching hint, nothing is delayed for it */
+	int64_t lease_ns;           /**< liveliness lease; default infinite */
+	int64_t lifespan_ns;        /**< default infinite */
+	int64_t time_filter_ns;     /**< reader: minimum separation per instance; default 0 */
+	int32_t strength;           /**< writer: ownership strength; default 0 */
 	int32_t transport_priority; /**< announced only; default 0 */
 
 	/** Partition names or patterns; NULL/0 = the default partition. Copied at creation. */

@@ -45,10 +45,8 @@ static struct apus_writer *writer(struct apus_participant *p, const struct apus_
 static struct apus_reader *reader(struct apus_participant *p, const struct apus_qos *qos,
 				  const char *filter)
 {
-	struct apus_endpoint_options o = {.topic = "T",
-					  .type = &apus_shape_type,
-					  .qos = qos,
-					  .filter_expression = filter};
+	struct apus_endpoint_options o = {
+		.topic = "T", .type = &apus_shape_type, .qos = qos, .filter_expression = filter};
 	struct apus_reader *r;
 
 	assert_int_equal(apus_reader_create(p, &o, &r), 0);

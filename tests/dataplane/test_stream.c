@@ -35,8 +35,8 @@ static void take_all(struct wire_pair *p, struct wire_endpoints *e)
 			struct apus_shape shape;
 
 			assert_int_equal(apus_type_decode(&apus_shape_type, s[i].payload,
-							  s[i].payload_bytes,
-							  !s[i].info.valid_data, &shape, NULL, 0),
+							  s[i].payload_bytes, !s[i].info.valid_data,
+							  &shape, NULL, 0),
 					 0);
 			if (s[i].info.valid_data)
 				assert_int_equal(shape.y, 2 * shape.x);
@@ -273,7 +273,8 @@ static void test_forged_acknacks(void **state)
 	struct wire_options o = {.reliable = true, .keep_all = true, .depth = 1, .max_samples = 64};
 	static struct wire_pair p;
 	struct wire_endpoints e;
-	struct apus_wire_acknack a = {.set = {.base = INT64_C(1) << 60}, .count = 100, .final = true};
+	struct apus_wire_acknack a = {
+		.set = {.base = INT64_C(1) << 60}, .count = 100, .final = true};
 
 	(void)state;
 	wire_pair_init(&p, 6);
