@@ -430,12 +430,12 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 	if (writer->local_count)
 		apus_dp_writer_retry_local(writer, now);
 	send_to_destinations(writer, slot, now);
+	/* The sample leaves before the books are kept: what follows is off its path, and may free the slot
+	 * that the datagram refers to. */
+	apus_dp_out_flush(&writer->worker->out);
 	acknowledged(writer); /* best-effort and unmatched writers forget at once */
 	if (writer->min_acked < writer->last)
 		apus_dp_writer_lagging(writer, now);
-	/* A volatile writer may just have freed the slot: what refers to it must leave first. */
-	if (writer->cache.entries[slot].seq != e.seq)
-		apus_dp_out_flush(&writer->worker->out);
 	return 0;
 }
 
