@@ -153,7 +153,7 @@ void apus_dp_writer_derive(struct apus_dp_writer *w)
 	atomic_store_explicit(&w->matched, w->match_count - w->awaited_count, memory_order_relaxed);
 }
 
-/* A reader that has just matched learns at once what there is: see docs/decisions on first heartbeats. */
+/* A reader that has just matched learns at once what there is: see docs/decisions/0006. */
 static void greet(struct apus_dp_writer *w, struct apus_mono now)
 {
 	for (uint32_t i = 0; i < w->match_count; i++) {
