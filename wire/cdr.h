@@ -257,10 +257,12 @@ static inline size_t apus_wire_scalar_bytes(const struct apus_type *type)
 	return type->kind <= APUS_KIND_BITMASK ? type->size_bytes : 0;
 }
 
-/** True if a member's value is a scalar that lies in the object itself. */
-static inline bool apus_wire_is_inline_scalar(const struct apus_member *m)
+/** True if a member's value is a scalar that lies in the object itself and any bits of which are a
+ *  value: it can be copied without a look. */
+static inline bool apus_wire_is_copied(const struct apus_member *m)
 {
-	return m->type->kind <= APUS_KIND_BITMASK && !m->optional && !m->external;
+	return m->type->kind <= APUS_KIND_ENUM && m->type->kind != APUS_KIND_BOOL && !m->optional &&
+	       !m->external;
 }
 
 /** True if the descriptor claims a fixed layout under this representation. */

@@ -376,23 +376,59 @@ static int decode_optional(struct decoder *d, const struct apus_member *m, uint8
 	return present ? decode_member(d, m, object, depth) : 0;
 }
 
+/* Scalars that follow each other, with the position in a register. `*next` is the first member, and
+ * then the one behind the run, or the first that does not fit. */
+static void read_run(struct decoder *d, const struct apus_type *type, uint8_t *object,
+		     uint32_t *next)
+{
+	const size_t origin = d->c.origin, align_max = d->c.align_max, end = d->c.end;
+	const uint8_t *const base = d->c.base;
+	size_t pos = d->c.pos;
+	uint32_t i;
+
+	for (i = *next; i < type->member_count; i++) {
+		const struct apus_member *m = &type->members[i];
+		uint8_t *dst = object + m->offset_bytes;
+		size_t bytes = m->type->size_bytes, gap;
+
+		if (!apus_wire_is_copied(m))
+			break;
+		gap = -(pos - origin) & ((bytes < align_max ? bytes : align_max) - 1);
+		if (gap + bytes > end - pos)
+			break;
+		pos += gap;
+		switch (bytes) {
+		case 1: memcpy(dst, base + pos, 1); break;
+		case 2: memcpy(dst, base + pos, 2); break;
+		case 4: memcpy(dst, base + pos, 4); break;
+		default: memcpy(dst, base + pos, 8); break;
+		}
+		pos += bytes;
+	}
+	d->c.pos = pos;
+	*next = i;
+}
+
 static int decode_members(struct decoder *d, const struct apus_type *type, uint8_t *object,
 			  bool may_end, int depth)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; i < type->member_count && !rc; i++) {
-		const struct apus_member *m = &type->members[i];
+		const struct apus_member *m;
 
+		if (!d->c.swap)
+			read_run(d, type, object, &i);
+		if (i == type->member_count)
+			return 0;
+		m = &type->members[i];
 		if (may_end && members_ended(&d->c, m)) {
 			for (; i < type->member_count && !rc; i++)
 				rc = set_default(d, &type->members[i], object, depth);
 			return rc;
 		}
-		rc = apus_wire_is_inline_scalar(m)
-			     ? read_scalar(d, m->type, object + m->offset_bytes)
-		     : m->optional ? decode_optional(d, m, object, depth)
-				   : decode_member(d, m, object, depth);
+		rc = m->optional ? decode_optional(d, m, object, depth)
+				 : decode_member(d, m, object, depth);
 	}
 	return rc;
 }

@@ -436,6 +436,66 @@ static bool write_plain(struct encoder *e, const struct apus_type *type, const v
 	return true;
 }
 
+/* Scalars that follow each other, with the position in a register: a store of bytes might change *e
+ * for all the compiler knows. Not inlined, or the recursion around it takes the registers. `*next` is
+ * the first member, and then the one behind the run. */
+static __attribute__((noinline)) int write_run(struct encoder *e, const struct apus_type *type,
+					       const uint8_t *value, uint32_t *next)
+{
+	const size_t origin = e->origin, align_max = e->align_max, end = e->end;
+	uint8_t *const base = e->base;
+	size_t pos = e->pos;
+	uint32_t i;
+
+	for (i = *next; i < type->member_count; i++) {
+		const struct apus_member *m = &type->members[i];
+		const uint8_t *src = value + m->offset_bytes;
+		size_t bytes = m->type->size_bytes, gap;
+
+		if (!apus_wire_is_copied(m))
+			break;
+		gap = -(pos - origin) & ((bytes < align_max ? bytes : align_max) - 1);
+		if (gap + bytes > end - pos)
+			return APUS_ELIMIT;
+		for (; gap; gap--)
+			base[pos++] = 0;
+		switch (bytes) {
+		case 1: memcpy(base + pos, src, 1); break;
+		case 2: memcpy(base + pos, src, 2); break;
+		case 4: memcpy(base + pos, src, 4); break;
+		default: memcpy(base + pos, src, 8); break;
+		}
+		pos += bytes;
+	}
+	e->pos = pos;
+	*next = i;
+	return 0;
+}
+
+static int encode_members(struct encoder *e, const struct apus_type *type, const uint8_t *value,
+			  int depth)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < type->member_count && !rc; i++) {
+		const struct apus_member *m = &type->members[i];
+		const void *slot = value + m->offset_bytes;
+
+		if (apus_wire_is_copied(m) && !e->swap) {
+			rc = write_run(e, type, value, &i);
+			i--;
+		} else if (m->optional || m->external) {
+			rc = m->optional ? encode_optional(e, m, value, depth)
+					 : encode_present(e, m, value, depth);
+		} else if (m->type->kind == APUS_KIND_STRING) {
+			rc = write_string(e, m->type, slot);
+		} else {
+			rc = encode_value(e, m->type, slot, depth + 1);
+		}
+	}
+	return rc;
+}
+
 static int encode_struct(struct encoder *e, const struct apus_type *type, const uint8_t *value,
 			 int depth)
 {
@@ -445,29 +505,11 @@ static int encode_struct(struct encoder *e, const struct apus_type *type, const 
 
 	if (write_plain(e, type, value, &rc))
 		return rc;
-	if (dheader) {
+	if (dheader)
 		rc = begin_object(e, &start);
-		if (rc)
-			return rc;
-	}
-	if (type->extensibility == APUS_MUTABLE) {
-		rc = encode_mutable(e, type, value, depth);
-	} else {
-		for (uint32_t i = 0; i < type->member_count && !rc; i++) {
-			const struct apus_member *m = &type->members[i];
-			const void *slot = value + m->offset_bytes;
-
-			if (m->optional || m->external)
-				rc = m->optional ? encode_optional(e, m, value, depth)
-						 : encode_present(e, m, value, depth);
-			else if (m->type->kind <= APUS_KIND_BITMASK)
-				rc = write_scalar(e, m->type, slot);
-			else if (m->type->kind == APUS_KIND_STRING)
-				rc = write_string(e, m->type, slot);
-			else
-				rc = encode_value(e, m->type, slot, depth + 1);
-		}
-	}
+	if (!rc)
+		rc = type->extensibility == APUS_MUTABLE ? encode_mutable(e, type, value, depth)
+							 : encode_members(e, type, value, depth);
 	if (!rc && dheader)
 		end_object(e, start);
 	return rc;
