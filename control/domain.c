@@ -466,21 +466,12 @@ static void close_parts(struct apus_participant *p)
 	free(p);
 }
 
-int apus_participant_create(const struct apus_config *config,
-			    struct apus_participant **participant_out, char *why, size_t why_bytes)
+static int create(const struct apus_config *config, struct apus_participant **participant_out,
+		  char *why, size_t why_bytes)
 {
-	char unused[256];
 	struct apus_participant *p;
-	int rc;
+	int rc = apus_ctl_config_check(apus_ctl_config_of(config), why, why_bytes);
 
-	if (!participant_out)
-		return APUS_EINVAL;
-	if (!why || why_bytes == 0) {
-		why = unused;
-		why_bytes = sizeof(unused);
-	}
-	why[0] = '\0';
-	rc = apus_ctl_config_check(apus_ctl_config_of(config), why, why_bytes);
 	if (rc != 0)
 		return rc;
 	p = calloc(1, sizeof(*p));
@@ -499,6 +490,30 @@ int apus_participant_create(const struct apus_config *config,
 	}
 	*participant_out = p;
 	return 0;
+}
+
+int apus_participant_create(const struct apus_config *config,
+			    struct apus_participant **participant_out, char *why, size_t why_bytes)
+{
+	struct apus_config *defaults;
+	char unused[256];
+	int rc;
+
+	if (!participant_out)
+		return APUS_EINVAL;
+	if (!why || why_bytes == 0) {
+		why = unused;
+		why_bytes = sizeof(unused);
+	}
+	why[0] = '\0';
+	if (config)
+		return create(config, participant_out, why, why_bytes);
+	defaults = apus_config_create();
+	if (!defaults)
+		return APUS_ENOMEM;
+	rc = create(defaults, participant_out, why, why_bytes);
+	apus_config_destroy(defaults);
+	return rc;
 }
 
 void apus_participant_destroy(struct apus_participant *participant)

@@ -5,11 +5,15 @@
  */
 #include <apus/apus.h>
 
+#include <net/if.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -316,13 +320,52 @@ static void test_blocking(void **state)
 	apus_participant_destroy(p);
 }
 
+/* Own network namespace with its loopback up: 0, or 77 where that is not permitted. */
+static int leave_network(void)
+{
+	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+	int fd, rc;
+
+	if (unshare(CLONE_NEWNET) != 0)
+		return 77;
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	rc = ioctl(fd, SIOCSIFFLAGS, &lo);
+	close(fd);
+	return rc == 0 ? 0 : 77;
+}
+
+/* Without a configuration the defaults hold. In a child of its own: they take every interface. */
+static void test_default_config(void **state)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0) {
+		struct apus_participant *p = NULL;
+		int rc = leave_network();
+
+		if (rc == 0) {
+			rc = apus_participant_create(NULL, &p, NULL, 0) == 0 && p ? 0 : 1;
+			apus_participant_destroy(p);
+		}
+		_exit(rc);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(apus_participant_create(NULL, NULL, NULL, 0), APUS_EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same_participant), cmocka_unit_test(test_driven),
 		cmocka_unit_test(test_set_filter),       cmocka_unit_test(test_life_cycle),
 		cmocka_unit_test(test_refusals),         cmocka_unit_test(test_fork),
-		cmocka_unit_test(test_blocking),
+		cmocka_unit_test(test_blocking),         cmocka_unit_test(test_default_config),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
