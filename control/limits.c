@@ -157,8 +157,8 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	NUMBER("history.samples_per_instance", "samples", "1024", "1…16777216", 1, 16777216,
 	       history_samples_per_instance,
 	       "Samples of one instance kept where QoS sets no max_samples_per_instance."),
-	NUMBER("sample.bytes", "bytes", "16384", "64…65000", 64, 65000, sample_bytes,
-	       "Largest payload where neither the type nor QoS bound it; one datagram must hold it."),
+	NUMBER("sample.bytes", "bytes", "16384", "64…67108864", 64, 67108864, sample_bytes,
+	       "Largest payload where QoS sets none and the type has no smaller bound; beyond a datagram it takes fragments."),
 };
 
 const size_t apus_ctl_setting_count = APUS_ARRAY_LENGTH(apus_ctl_settings);
