@@ -5,15 +5,19 @@
    square runs along its lane, bright where the filter lets it through.
 2. Apus publishes; both peers print what they receive.
 
-Everything runs on 127.0.0.1. On a terminal the screen is redrawn some fifteen times a second; else a
-line is printed every second. Programs are started here and ended here, whatever happens.
+Everything runs on 127.0.0.1. On a terminal the screen is redrawn some fifteen times a second: 80 columns
+and 24 rows suffice, and what there is beyond that is used. Else a line is printed every second. Programs
+are started here and ended here, also on signals; were this one killed, they would end within a minute.
 """
 
 import argparse
+import collections
 import json
 import os
 import queue
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,7 +30,11 @@ SPAN = 100            # squares run between x = 1 and x = SPAN
 LOW, HIGH = 40, 70    # the filter's window
 FILTER = "color = 'RED' AND x BETWEEN %0 AND %1"
 RATE = 45             # samples a second and publisher
-TRACK = 46            # columns of a lane: a line fits 80
+TRACK = 46            # columns of a lane, more on wide terminals: a line fits 80
+TRACK_MAX = 100
+BESIDE_TRACK = 34     # columns of a lane's line that are not track
+NEWEST = 12           # most lines of the list of newest samples
+LIFE_S = "55"         # programs end after this if nobody ends them
 VENDORS = {"0110": "Cyclone DDS", "010f": "Fast DDS"}
 BUCKETS_US = (50, 100, 200, 400, 800, 1600, 3200, 6400)
 INK = {"RED": 196, "GREEN": 40, "BLUE": 39, "YELLOW": 226, "ORANGE": 208, "MAGENTA": 201}
@@ -115,6 +123,7 @@ class Screen:
 
     def __init__(self, plain):
         self.plain = plain
+        self.track, self.rows = TRACK, 24
         if not plain:
             sys.stdout.write("\x1b[?1049h\x1b[?25l\x1b[2J")
 
@@ -124,7 +133,12 @@ class Screen:
         codes = (["1"] if bold else []) + (["2"] if dim else []) + ([f"38;5;{color}"] if color else [])
         return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes else text
 
+    def measure(self):
+        columns, self.rows = shutil.get_terminal_size((80, 24))
+        self.track = max(TRACK, min(TRACK_MAX, columns - BESIDE_TRACK))
+
     def draw(self, lines):
+        lines = lines[:self.rows]
         frame = "\n".join(line + "\x1b[K" for line in lines)  # no last newline: 24 rows suffice
         sys.stdout.write("\x1b[H" + frame + "\x1b[J")
         sys.stdout.flush()
@@ -144,10 +158,10 @@ class Screen:
     def lane(self, lane, window):
         """A track with its square, the filter's window shaded, a short tail behind the square."""
         color = INK.get(lane.color, 250)
-        at = None if lane.x is None else (lane.x - 1) * TRACK // SPAN
+        at = None if lane.x is None else (lane.x - 1) * self.track // SPAN
         cells = []
-        for column in range(TRACK):
-            x = column * SPAN // TRACK + 1
+        for column in range(self.track):
+            x = column * SPAN // self.track + 1
             inside = window and LOW <= x <= HIGH
             behind = None if at is None else (at - column) * lane.direction
             lit = not window or (lane.color == "RED" and lane.x is not None and LOW <= lane.x <= HIGH)
@@ -158,11 +172,11 @@ class Screen:
             else:
                 cells.append(self.ink("░", 23) if inside else self.ink("·", 236))
         name = self.ink(f"{lane.label:<12}", 252) + self.ink(f"{lane.color:<8}", color)
-        count = f"{lane.passed:5d} of {lane.seen}" if window else f"{lane.seen:5d}"
+        count = f"{lane.passed:4d} of {lane.seen}" if window else f"{lane.seen:4d}"
         return f" {name}{''.join(cells)} {self.ink(count, 244)}"
 
     def bar(self, label, value, total, color, note):
-        width = 40
+        width = self.track - 6
         filled = round(width * value / total) if total else 0
         return f" {label:<12}" + self.ink("█" * filled, color) + self.ink("░" * (width - filled), 236) + \
             f" {value:6d}  " + self.ink(note, 244)
@@ -175,9 +189,20 @@ class Screen:
         for i, count in enumerate(latency.counts):
             label = f"< {micros_text(BUCKETS_US[i])}" if i < len(BUCKETS_US) else "more"
             shade = (46, 82, 118, 154, 190, 226, 220, 214, 202)[i]
-            width = round(46 * count / top)
+            width = round(self.track * count / top)
             bar = "█" * width if width or not count else "▏"
             lines.append(f"  {label:>9} " + self.ink(bar, shade) + f" {100 * count / total:.0f} %")
+        return lines
+
+    def list_newest(self, above, title, newest):
+        """Newest samples in the rows that are left below `above`, fading with age; none if few are."""
+        room = min(NEWEST, self.rows - len(above) - 2)
+        if room < 3:
+            return []
+        lines = ["", " " + self.ink(title, 252, bold=True)]
+        for age, (color, text) in enumerate(list(newest)[:room]):
+            shade = max(238, 252 - 2 * age)
+            lines.append("  " + self.ink("■ ", INK.get(color, 250), dim=age > 3) + self.ink(text, shade))
         return lines
 
 
@@ -209,7 +234,7 @@ class Demo:
 
     def peer(self, vendor, *words):
         path = os.path.join(self.build, "tests", "interop", "peers", "peer-" + vendor)
-        return self._start(vendor, [path, *words, "--domain", DOMAIN, "--timeout", "55"])
+        return self._start(vendor, [path, *words, "--domain", DOMAIN, "--timeout", LIFE_S])
 
     def _start(self, name, argv, environment=None, stdin=False):
         child = Child(name, argv, self.events, environment, stdin)
@@ -249,6 +274,7 @@ class Demo:
                 print(line(), flush=True)
                 next_line += 1.0
             elif not self.plain:
+                self.screen.measure()
                 self.screen.draw(frame(self.seconds - spent))
             dead = [child for child in self.children if child.process.poll() not in (None, 0)]
             if dead:
@@ -261,11 +287,10 @@ class Demo:
         lanes = {(vendor, color): Lane(vendor, color) for vendor, colors in
                  (("Cyclone DDS", ("RED", "GREEN", "BLUE")), ("Fast DDS", ("RED", "YELLOW", "ORANGE")))
                  for color in colors}
-        latency = Latency()
-        qos = "reliability=reliable"
-        filtered = self.apus("sub", "Square", "--qos", qos, "--json", "--filter", FILTER, "--param",
-                             str(LOW), "--param", str(HIGH))
-        plain = self.apus("sub", "Square", "--qos", qos, "--json")
+        latency, newest = Latency(), collections.deque(maxlen=NEWEST)
+        words = ("sub", "Square", "--qos", "reliability=reliable", "--json", "--timeout", LIFE_S)
+        filtered = self.apus(*words, "--filter", FILTER, "--param", str(LOW), "--param", str(HIGH))
+        plain = self.apus(*words)
         for vendor, colors, rate in (("cyclone", "RED,GREEN,BLUE", RATE),
                                      ("fastdds", "RED,YELLOW,ORANGE", RATE * 4 / 5)):
             self.peer(vendor, "pub", "--topic", "Square", "--colors", colors, "--rate", str(rate),
@@ -285,6 +310,7 @@ class Demo:
                 self.failed = True
                 self.summary.append(f"the filter let through: {data}")
             lane.passed += 1
+            newest.appendleft((lane.color, shape_text(data) + f"  from {lane.label}"))
             latency.add(now - event.get("source_time", now))
 
         def totals():
@@ -295,13 +321,14 @@ class Demo:
         def frame(left):
             passed, rejected, seen = totals()
             ink = self.screen.ink
-            return [
+            lines = [
                 self.screen.title(1, "two vendors publish, Apus listens", left), "",
                 f" filter  {ink(FILTER, 231, bold=True)}   {ink(f'%0 = {LOW}, %1 = {HIGH}', 244)}", "",
                 *(self.screen.lane(lane, True) for lane in lanes.values()), "",
                 self.screen.bar("let through", passed, seen, 46, f"{100 * passed / seen:.0f} %"),
                 self.screen.bar("rejected", rejected, seen, 240, f"{100 * rejected / seen:.0f} %"), "",
                 *self.screen.histogram(latency)]
+            return lines + self.screen.list_newest(lines, "newest let through", newest)
 
         def line():
             passed, rejected, _ = totals()
@@ -315,7 +342,7 @@ class Demo:
         silent = [f"{lane.label} {lane.color}" for lane in lanes.values() if not lane.seen]
         self.failed |= bool(silent) or passed == 0
         self.summary += [f"act 1  Apus received from both vendors: {passed} let through by the filter, "
-                         f"{rejected} rejected; latency {latency.text()}"]
+                         f"{rejected} rejected", f"       latency {latency.text()}"]
         self.summary += [f"       nothing came from: {', '.join(silent)}"] if silent else []
 
     def act_publish(self):
@@ -328,21 +355,23 @@ class Demo:
         ending = threading.Event()
         feeder = threading.Thread(target=feed, args=(publisher.process, ending), daemon=True)
         feeder.start()
-        newest = {}
+        last, newest = {}, collections.deque(maxlen=NEWEST)
 
         def on_event(child, event, now):
             if event.get("event") == "sample" and "x" in event:
                 lanes[child.name].color = event["color"]
                 lanes[child.name].move(event["x"])
                 latency.add(event["t"] - event["source_time"])
-                newest[child.name] = event
+                last[child.name] = event
+                newest.appendleft((event["color"], shape_text(event) + f"  at {lanes[child.name].label}"))
 
         def frame(left):
             lines = [self.screen.title(2, "Apus publishes, both peers print", left), ""]
             for vendor, lane in lanes.items():
                 lines += [self.screen.lane(lane, False),
-                          self.screen.ink("   printed  " + printed(newest.get(vendor)), 244), ""]
-            return lines + self.screen.histogram(latency)
+                          self.screen.ink("   printed  " + printed(last.get(vendor)), 244), ""]
+            lines += self.screen.histogram(latency)
+            return lines + self.screen.list_newest(lines, "newest printed", newest)
 
         def line():
             return "act 2: " + ", ".join(f"{lane.label} received {lane.seen}" for lane in
@@ -354,8 +383,12 @@ class Demo:
         ending.set()
         self.failed |= not all(lane.seen for lane in lanes.values())
         self.summary += ["act 2  Apus published: " + ", ".join(
-            f"{lane.label} received {lane.seen}" for lane in lanes.values()) +
-            f"; latency {latency.text()}"]
+            f"{lane.label} received {lane.seen}" for lane in lanes.values()),
+            f"       latency {latency.text()}"]
+
+
+def shape_text(shape):
+    return f"{shape['color']:<8} x {shape['x']:>3}  y {shape['y']:>3}  size {shape['shapesize']:>3}"
 
 
 def printed(event):
@@ -392,6 +425,8 @@ def main():
     options = parser.parse_args()
     if not 3 <= options.seconds <= 25:
         parser.error("--seconds must be 3 to 25")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda got, _: sys.exit(128 + got))
     return Demo(options).run()
 
 
