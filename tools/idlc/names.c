@@ -20,16 +20,16 @@ void *idl_zalloc(size_t bytes)
 char *idl_printf(const char *format, ...)
 {
 	va_list args;
-	char *text;
+	char *text = NULL;
 	int n;
 
 	va_start(args, format);
-	n = vsnprintf(NULL, 0, format, args);
+	n = vasprintf(&text, format, args);
 	va_end(args);
-	text = idl_zalloc((size_t)n + 1);
-	va_start(args, format);
-	vsnprintf(text, (size_t)n + 1, format, args);
-	va_end(args);
+	if (n < 0) {
+		fputs("out of memory\n", stderr);
+		exit(1);
+	}
 	return text;
 }
 
