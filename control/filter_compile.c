@@ -293,7 +293,7 @@ static int build_walks(struct compiler *c, struct apus_dp_program *program)
 		if (steps == APUS_ENOTSUP)
 			return apus_ctl_filter_fail(
 				c->operands.error, 0, (uint32_t)strlen(c->operands.expression),
-				"a member before those compared is of a kind filters do not know");
+				"a member compared, or one before it, is optional or of a kind filters do not know");
 		if (steps < 0)
 			return steps;
 		program->steps[x] = c->steps[x];

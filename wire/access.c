@@ -241,8 +241,10 @@ static int build_members(struct builder *b, const struct apus_type *type, uint32
 
 		if (search && b->path_count == 0)
 			return 0;
-		if (!member || type->members[i].optional) /* walks know no presence flags */
+		if (!member)
 			return APUS_EINVAL;
+		if (type->members[i].optional) /* walks know no presence flags */
+			return APUS_ENOTSUP;
 		if (search) {
 			b->at[depth] = (uint16_t)i;
 			wanted = on_path(b, depth);

@@ -85,8 +85,8 @@ struct apus_wire_slot {
  * paths: sorted by apus_wire_path_compare(), without duplicates; slots[i] is the slot index to note
  * paths[i] in. xcdr2: for PLAIN_CDR2/DELIMITED_CDR2 payloads, else for XCDR1.
  * Returns the number of steps, 0 or more; APUS_ELIMIT if they exceed `step_capacity`, the type nests
- * too deep, fans out too far or has fixed parts beyond 2 GiB; APUS_ENOTSUP if a kind or extensibility
- * lies on the way that walks do not know; APUS_EINVAL for a malformed descriptor.
+ * too deep, fans out too far or has fixed parts beyond 2 GiB; APUS_ENOTSUP if a kind, an extensibility
+ * or an optional member lies on the way, which walks do not know; APUS_EINVAL for a malformed descriptor.
  * Recursion is bounded by APUS_WIRE_PATH_DEPTH. Does not allocate.
  */
 int apus_wire_walk_build(const struct apus_type *type, bool xcdr2,

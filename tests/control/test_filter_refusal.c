@@ -145,6 +145,33 @@ static void operands_are_refused(void **state)
 	CHECK_REFUSALS(&apus_shape_type, rows);
 }
 
+/* What stands before an optional member can be compared; it and what follows cannot. */
+static void optional_members_are_refused(void **state)
+{
+	static const struct apus_member members[] = {
+		{.name = "a", .type = &apus_type_int32},
+		{.name = "o",
+		 .type = &apus_type_int32,
+		 .id = 1,
+		 .offset_bytes = 8,
+		 .optional = true},
+		{.name = "b", .type = &apus_type_int32, .id = 2, .offset_bytes = 16},
+	};
+	static const struct apus_type type = {.kind = APUS_KIND_STRUCT,
+					      .name = "T",
+					      .size_bytes = 24,
+					      .members = members,
+					      .member_count = 3};
+	static const struct refusal rows[] = {
+		{"o = 1", 0, 5, "optional"},
+		{"a = 1 OR b = 1", 0, 14, "optional"},
+	};
+
+	(void)state;
+	CHECK_REFUSALS(&type, rows);
+	assert_int_equal(apus_filter_check(&type, "a = 1", NULL, 0, NULL), 0);
+}
+
 static void kinds_are_refused(void **state)
 {
 	static const struct refusal rows[] = {
@@ -317,10 +344,15 @@ static void arguments_are_checked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(grammar_is_refused),     cmocka_unit_test(tokens_are_refused),
-		cmocka_unit_test(operands_are_refused),   cmocka_unit_test(kinds_are_refused),
-		cmocka_unit_test(nesting_is_bounded),     cmocka_unit_test(counts_are_bounded),
-		cmocka_unit_test(parameters_are_bounded), cmocka_unit_test(arguments_are_checked),
+		cmocka_unit_test(grammar_is_refused),
+		cmocka_unit_test(tokens_are_refused),
+		cmocka_unit_test(operands_are_refused),
+		cmocka_unit_test(kinds_are_refused),
+		cmocka_unit_test(nesting_is_bounded),
+		cmocka_unit_test(counts_are_bounded),
+		cmocka_unit_test(parameters_are_bounded),
+		cmocka_unit_test(arguments_are_checked),
+		cmocka_unit_test(optional_members_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
