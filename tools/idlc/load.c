@@ -24,9 +24,11 @@ extern char **environ;
 static char *read_all(int fd)
 {
 	size_t room = 65536, used = 0;
-	char *text = idl_zalloc(room);
+	char *text = malloc(room);
 	ssize_t n;
 
+	if (!text)
+		return NULL;
 	for (;;) {
 		n = read(fd, text + used, room - used - 1);
 		if (n < 0 && errno == EINTR)
@@ -104,18 +106,28 @@ static char *preprocess(const char *path)
 	return text;
 }
 
+/* The front end's tree of the last file: descriptors use its names. */
+static idl_pstate_t *kept_tree;
+
+static void release(void)
+{
+	idl_free_all();
+	if (kept_tree)
+		idl_delete_pstate(kept_tree);
+	kept_tree = NULL;
+}
+
 static bool parse(const char *text, struct idl_types *types)
 {
-	idl_pstate_t *pstate = NULL;
 	/* Names that differ in case alone ("T t") are common outside the letter of the IDL standard. */
 	uint32_t flags = IDL_FLAG_EXTENDED_DATA_TYPES | IDL_FLAG_ANONYMOUS_TYPES |
 			 IDL_FLAG_ANNOTATIONS | IDL_FLAG_CASE_SENSITIVE;
 
-	if (idl_create_pstate(flags, NULL, &pstate) != IDL_RETCODE_OK)
+	if (idl_create_pstate(flags, NULL, &kept_tree) != IDL_RETCODE_OK)
 		return false;
-	/* The tree is kept: descriptors use its names. */
-	pstate->config.default_extensibility = IDL_FINAL;
-	return idl_parse_string(pstate, text) == IDL_RETCODE_OK && idl_types_build(types, pstate);
+	kept_tree->config.default_extensibility = IDL_FINAL;
+	return idl_parse_string(kept_tree, text) == IDL_RETCODE_OK &&
+	       idl_types_build(types, kept_tree);
 }
 
 static const struct apus_type *only_topic(const struct idl_types *types, char *error,
@@ -150,6 +162,7 @@ const struct apus_type *idl_load(const char *path, const char *name, char *error
 		snprintf(error, error_bytes, "%s", strerror(errno));
 		return NULL;
 	}
+	release();
 	text = preprocess(path);
 	if (!text || !parse(text, &types)) {
 		snprintf(error, error_bytes, "the file does not compile");

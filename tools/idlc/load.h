@@ -13,7 +13,7 @@
  * @nested) of the file itself.
  * error: one line on failure; always terminated. What the front end has to say about the file goes
  * to standard error before that, with file and line.
- * Returns a descriptor that lives until the process ends, NULL on failure. Starts a child process;
+ * Returns a descriptor that lives until the next call, NULL on failure. Starts a child process;
  * call it before threads exist.
  */
 const struct apus_type *idl_load(const char *path, const char *name, char *error,

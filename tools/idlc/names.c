@@ -6,31 +6,51 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* All that was allocated, so that it can be given back, or at least found. */
+struct kept {
+	struct kept *next;
+	max_align_t memory[];
+};
+static struct kept *all_kept;
+
 void *idl_zalloc(size_t bytes)
 {
-	void *p = calloc(1, bytes ? bytes : 1);
+	struct kept *k = calloc(1, sizeof(*k) + bytes);
 
-	if (!p) {
+	if (!k) {
 		fputs("out of memory\n", stderr);
 		exit(1);
 	}
-	return p;
+	k->next = all_kept;
+	all_kept = k;
+	return k->memory;
 }
 
 char *idl_printf(const char *format, ...)
 {
+	char small[256], *text;
 	va_list args;
-	char *text = NULL;
 	int n;
 
 	va_start(args, format);
-	n = vasprintf(&text, format, args);
+	n = vsnprintf(small, sizeof(small), format, args);
 	va_end(args);
-	if (n < 0) {
-		fputs("out of memory\n", stderr);
-		exit(1);
-	}
+	text = idl_zalloc(n < 0 ? 1 : (size_t)n + 1);
+	va_start(args, format);
+	if (n > 0)
+		vsnprintf(text, (size_t)n + 1, format, args);
+	va_end(args);
 	return text;
+}
+
+void idl_free_all(void)
+{
+	while (all_kept) {
+		struct kept *next = all_kept->next;
+
+		free(all_kept);
+		all_kept = next;
+	}
 }
 
 static int compare(const void *a, const void *b)

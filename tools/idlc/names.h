@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small helpers of the IDL code. What they allocate is never freed: a compiler run is short. */
+/* Small helpers of the IDL code. What they allocate is kept until idl_free_all(). One thread. */
 #ifndef APUS_IDLC_NAMES_H
 #define APUS_IDLC_NAMES_H
 
@@ -11,6 +11,9 @@ void *idl_zalloc(size_t bytes);
 
 /** Formatted text. */
 __attribute__((format(printf, 1, 2))) char *idl_printf(const char *format, ...);
+
+/** Frees everything the helpers gave, and with it all types built. */
+void idl_free_all(void);
 
 /** A declaration's name behind those of its modules. */
 char *idl_scoped_text(const void *node, const char *separator);

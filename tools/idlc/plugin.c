@@ -55,7 +55,7 @@ static int finish(FILE *file, const char *name, bool good)
 	return IDL_RETCODE_NO_ACCESS;
 }
 
-int generate(const idl_pstate_t *pstate, const idlc_generator_config_t *config)
+static int write_all(const idl_pstate_t *pstate, const idlc_generator_config_t *config)
 {
 	struct idl_types types;
 	char *header = NULL, *source = NULL;
@@ -81,4 +81,12 @@ int generate(const idl_pstate_t *pstate, const idlc_generator_config_t *config)
 	}
 	idl_print_header(out, &types, guard_of(header));
 	return finish(out, header, true);
+}
+
+int generate(const idl_pstate_t *pstate, const idlc_generator_config_t *config)
+{
+	int rc = write_all(pstate, config);
+
+	idl_free_all();
+	return rc;
 }

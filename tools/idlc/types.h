@@ -3,7 +3,7 @@
  * From the tree of Cyclone's IDL front end to Apus type descriptors in memory.
  *
  * The descriptors are complete and laid out for this host, so they can be used at once (at run time)
- * or printed as C (by the generator). They live until the process ends. Whatever Apus cannot do is
+ * or printed as C (by the generator). They live until idl_free_all() (names.h). Whatever Apus cannot do is
  * refused here, by idl_error() with file, line and name; nothing is left out silently.
  */
 #ifndef APUS_IDLC_TYPES_H
