@@ -159,6 +159,21 @@ void apus_dp_worker_wake(struct apus_dp_worker *worker)
 	(void)!write(worker->wake_fd, &one, sizeof(one));
 }
 
+/* Lets a waiting thread have the turn: a bounded pause, after which the next try competes as usual. */
+static void give_way(struct apus_dp_worker *w)
+{
+	for (int i = 0; i < 4096; i++) {
+		/* Relaxed: only a hint that somebody still wants the turn. */
+		if (atomic_load_explicit(&w->turn.waiters, memory_order_relaxed) == 0)
+			return;
+		/* Relaxed: the waiter has got it. */
+		if (atomic_load_explicit(&w->turn.word, memory_order_relaxed) != 0)
+			return;
+		apus_cpu_relax();
+	}
+	sched_yield();
+}
+
 void apus_dp_worker_end_turn(struct apus_dp_worker *worker)
 {
 	bool wake;
@@ -170,6 +185,9 @@ void apus_dp_worker_end_turn(struct apus_dp_worker *worker)
 	release_turn(worker);
 	if (wake)
 		apus_dp_worker_wake(worker);
+	/* Relaxed: a hint; see apus_dp_worker_take_turn(). A caller in a loop must not keep others out. */
+	if (APUS_UNLIKELY(atomic_load_explicit(&worker->turn.waiters, memory_order_relaxed)))
+		give_way(worker);
 }
 
 /* --- the thread ---------------------------------------------------------------------------------- */
@@ -203,21 +221,6 @@ int apus_dp_worker_sleep(struct apus_dp_worker *worker, int64_t until_ns)
 	return 0;
 }
 
-/* Lets a waiting thread have the turn: a bounded pause, after which the next try competes as usual. */
-static void give_way(struct apus_dp_worker *w)
-{
-	for (int i = 0; i < 4096; i++) {
-		/* Relaxed: only a hint that somebody still wants the turn. */
-		if (atomic_load_explicit(&w->turn.waiters, memory_order_relaxed) == 0)
-			return;
-		/* Relaxed: the waiter has got it. */
-		if (atomic_load_explicit(&w->turn.word, memory_order_relaxed) != 0)
-			return;
-		apus_cpu_relax();
-	}
-	sched_yield();
-}
-
 struct thread_start {
 	struct apus_dp_worker *worker;
 	enum apus_dp_idle idle;
@@ -231,10 +234,7 @@ static void one_turn(struct apus_dp_worker *w, enum apus_dp_idle idle)
 	work = apus_dp_worker_poll(w, apus_mono_now());
 	if (work > 0 || idle != APUS_DP_IDLE_BLOCK) {
 		apus_dp_worker_end_turn(w);
-		/* Relaxed: a hint; see apus_dp_worker_take_turn(). */
-		if (atomic_load_explicit(&w->turn.waiters, memory_order_relaxed))
-			give_way(w);
-		else if (work == 0 && idle == APUS_DP_IDLE_PAUSE)
+		if (work == 0 && idle == APUS_DP_IDLE_PAUSE)
 			apus_cpu_relax();
 		return;
 	}

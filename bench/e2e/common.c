@@ -173,6 +173,21 @@ pid_t fork_follower(uint32_t limit_seconds)
 	return pid;
 }
 
+static void (*idle_call)(void *argument);
+static void *idle_argument;
+
+void set_idle(void (*idle)(void *argument), void *argument)
+{
+	idle_call = idle;
+	idle_argument = argument;
+}
+
+static void idle_once(void)
+{
+	if (idle_call)
+		idle_call(idle_argument);
+}
+
 void give_order(struct meeting *m, pid_t follower, uint32_t order)
 {
 	/* Release, pairs with next_order(). */
@@ -180,6 +195,7 @@ void give_order(struct meeting *m, pid_t follower, uint32_t order)
 	/* Acquire, pairs with begin_order(). */
 	for (uint32_t i = 1; atomic_load_explicit(&m->begun, memory_order_acquire) != order; i++) {
 		errno = 0;
+		idle_once();
 		if (i % 100000 == 0 && waitpid(follower, NULL, WNOHANG) == follower)
 			die("the other process has ended");
 	}
@@ -191,7 +207,7 @@ uint32_t next_order(const struct meeting *m, uint32_t last)
 
 	/* Acquire, pairs with give_order(). */
 	while ((order = atomic_load_explicit(&m->order, memory_order_acquire)) == last)
-		;
+		idle_once();
 	return order;
 }
 

@@ -69,6 +69,9 @@ struct meeting {
 struct meeting *meeting_create(void);
 /** Forks. In the child, ends it when the parent ends. Both end themselves after `limit_seconds`. */
 pid_t fork_follower(uint32_t limit_seconds);
+/** While one process waits for the other it calls idle(argument) in turn; NULL: it only spins. A driven worker
+ *  has to be polled until both sides have found each other. */
+void set_idle(void (*idle)(void *argument), void *argument);
 /** Leader: gives an order (another than the last) and waits until it is begun; exits if the follower ended. */
 void give_order(struct meeting *m, pid_t follower, uint32_t order);
 /** Follower: spins until there is another order than `last`; returns it without beginning it. */

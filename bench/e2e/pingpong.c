@@ -73,6 +73,12 @@ static void open_links(struct side *s, const struct options *o, const char *out,
 		}
 }
 
+/* Polls the worker while the other process is waited for. */
+static void poll_worker(void *participant)
+{
+	apus_worker_poll(participant, 0);
+}
+
 /* False if some endpoint found no counterpart in time. */
 static bool await_matches(struct side *s, const struct options *o)
 {
@@ -226,6 +232,7 @@ static void __attribute__((noreturn)) echo_main(struct meeting *m, const struct 
 	s.fd = open_socket(0, &m->port[1]);
 	open_links(&s, o, "bench_pong", "bench_ping");
 	pin(o->core[1]);
+	set_idle(poll_worker, s.participant);
 	for (;;) {
 		uint32_t what;
 
@@ -236,6 +243,8 @@ static void __attribute__((noreturn)) echo_main(struct meeting *m, const struct 
 			m->number[FAILED_MATCH] = !await_matches(&s, o);
 		}
 		begin_order(m, order);
+		if (what == ORDER_LINE)
+			set_idle(NULL, NULL);
 		if (what == ORDER_STOP)
 			break;
 		if (what == ORDER_LINE) {
@@ -343,7 +352,9 @@ static int lead(struct meeting *m, pid_t echo, const struct options *o)
 	open_links(&s, o, "bench_ping", "bench_pong");
 	matched = await_matches(&s, o);
 	pin(o->core[0]);
+	set_idle(poll_worker, s.participant);
 	give_order(m, echo, ++serial << 8 | ORDER_MATCH);
+	set_idle(NULL, NULL);
 	s.peer = loopback_address(m->port[1]);
 	matched = matched && !m->number[FAILED_MATCH];
 	for (uint32_t round = 0; matched && round < o->rounds; round++) {

@@ -94,6 +94,13 @@ static void open_endpoints(struct side *s, const struct options *o, bool sender)
 		}
 }
 
+/* Polls the worker while the other process is waited for. */
+static void poll_worker(void *participant)
+{
+	apus_worker_poll(participant, 0);
+}
+
+/* False if some endpoint found no counterpart in time. */
 static bool await_matches(struct side *s, const struct options *o, bool sender)
 {
 	bool all = true;
@@ -278,11 +285,14 @@ static void __attribute__((noreturn)) receiver_main(struct meeting *m, const str
 	init_side(&s, o, &m->port[1]);
 	open_endpoints(&s, o, false);
 	pin(o->core[1]);
+	set_idle(poll_worker, s.participant);
 	for (;;) {
 		order = next_order(m, order);
 		if ((order & 0xff) == ORDER_MATCH)
 			m->number[FAILED_MATCH] = !await_matches(&s, o, false);
 		begin_order(m, order);
+		if ((order & 0xff) == ORDER_LINE)
+			set_idle(NULL, NULL);
 		if ((order & 0xff) == ORDER_STOP)
 			break;
 		if ((order & 0xff) == ORDER_LINE)
@@ -382,7 +392,9 @@ static int lead(struct meeting *m, pid_t receiver, const struct options *o)
 	open_endpoints(&s, o, true);
 	matched = await_matches(&s, o, true);
 	pin(o->core[0]);
+	set_idle(poll_worker, s.participant);
 	give_order(m, receiver, ++serial << 8 | ORDER_MATCH);
+	set_idle(NULL, NULL);
 	s.peer = loopback_address(m->port[1]);
 	matched = matched && !m->number[FAILED_MATCH];
 	for (uint32_t round = 0; matched && round < o->rounds; round++) {
