@@ -160,6 +160,7 @@ static void optional_members_are_refused(void **state)
 	static const struct apus_type type = {.kind = APUS_KIND_STRUCT,
 					      .name = "T",
 					      .size_bytes = 24,
+					      .align_bytes = 8,
 					      .members = members,
 					      .member_count = 3};
 	static const struct refusal rows[] = {
