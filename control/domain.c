@@ -384,7 +384,7 @@ static void *control_main(void *arg)
 	return NULL;
 }
 
-static int start_control(struct apus_participant *p)
+static int start_control(struct apus_participant *p, char *why, size_t why_bytes)
 {
 	pthread_attr_t attr;
 	cpu_set_t set;
@@ -399,7 +399,12 @@ static int start_control(struct apus_participant *p)
 	rc = pthread_create(&p->thread, &attr, control_main, p);
 	pthread_attr_destroy(&attr);
 	p->thread_started = rc == 0;
-	return rc ? APUS_EIO : 0;
+	if (rc == 0)
+		return 0;
+	snprintf(why, why_bytes, "cannot start the control thread%s: %s",
+		 p->config.control_core >= 0 ? " on the core that control.core names" : "",
+		 strerror(rc));
+	return APUS_EIO;
 }
 
 static void stop_control(struct apus_participant *p)
@@ -444,7 +449,7 @@ static int open_parts(struct apus_participant *p, char *why, size_t why_bytes)
 	if (rc == 0)
 		rc = spawn_workers(p, why, why_bytes);
 	if (rc == 0)
-		rc = start_control(p);
+		rc = start_control(p, why, why_bytes);
 	return rc;
 }
 
