@@ -3,14 +3,17 @@
  * `apus filter`: checks a filter expression, and evaluates it over samples given as JSON, without any
  * domain: what it answers is what a reader with that filter would do.
  */
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "tools/commands.h"
 #include "tools/json.h"
 #include "tools/endpoint.h"
+#include "tools/lines.h"
+#include "tools/session.h"
 #include "tools/terminal.h"
 
 #define ARENA_BYTES   (1u << 20)
@@ -40,40 +43,53 @@ struct room {
 };
 
 static int evaluate(const struct apus_type *type, const struct apus_filter *filter,
-		    const struct room *room, const char *line, unsigned long number)
+		    const struct room *room, const char *line, uint64_t number)
 {
 	char reason[REASON_BYTES];
 	int bytes, verdict;
 
 	if (json_to_sample(type, line, false, room->sample, room->arena, ARENA_BYTES, reason,
 			   sizeof(reason)) < 0)
-		return complain("stdin, line %lu: %s", number, reason);
+		return complain("stdin, line %" PRIu64 ": %s", number, reason);
 	bytes = apus_type_encode(type, room->sample, APUS_XCDR1, false, room->payload,
 				 PAYLOAD_BYTES);
 	if (bytes < 0)
-		return complain("stdin, line %lu: %s", number, apus_strerror(bytes));
+		return complain("stdin, line %" PRIu64 ": %s", number, apus_strerror(bytes));
 	verdict = apus_filter_match(filter, room->payload, (size_t)bytes);
 	if (verdict < 0)
-		return complain_failed("stdin, line %lu: %s", number, apus_strerror(verdict));
+		return complain_failed("stdin, line %" PRIu64 ": %s", number,
+				       apus_strerror(verdict));
 	puts(verdict ? "true" : "false");
 	return EXIT_DONE;
+}
+
+static int evaluate_lines(const struct apus_type *type, const struct apus_filter *filter,
+			  const struct room *room)
+{
+	struct session none = {.signal_fd = -1}; /* no domain is joined; signals end the program */
+	struct lines lines = {.fd = STDIN_FILENO};
+	enum lines_result got;
+	char *line;
+	int rc = EXIT_DONE;
+
+	while (rc == EXIT_DONE && (got = lines_next(&lines, &none, &line)) != LINES_END)
+		rc = got == LINES_LINE ? evaluate(type, filter, room, line, lines.number)
+				       : EXIT_USAGE;
+	lines_fini(&lines);
+	return rc;
 }
 
 static int evaluate_all(const struct apus_type *type, const struct apus_filter *filter)
 {
 	struct room room = {calloc(1, type->size_bytes), malloc(ARENA_BYTES),
 			    malloc(PAYLOAD_BYTES)};
-	char *line = NULL;
-	size_t capacity = 0;
-	int rc = EXIT_DONE;
+	int rc;
 
-	if (!room.sample || !room.arena || !room.payload)
-		rc = complain_failed("no memory");
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (unsigned long n = 1; rc == EXIT_DONE && getline(&line, &capacity, stdin) > 0; n++)
-		if (line[strspn(line, " \t\r\n")])
-			rc = evaluate(type, filter, &room, line, n);
-	free(line);
+	if (room.sample && room.arena && room.payload)
+		rc = evaluate_lines(type, filter, &room);
+	else
+		rc = complain_failed("no memory");
 	free(room.sample);
 	free(room.arena);
 	free(room.payload);

@@ -8,11 +8,13 @@
  * the writer sent none; data of a line that is not alive holds the key fields.
  */
 #include <inttypes.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tools/commands.h"
 #include "tools/endpoint.h"
@@ -82,20 +84,21 @@ static const char *state_name(const struct apus_sample_info *info)
 	return info->instance_state == APUS_STATE_NO_WRITERS ? "no_writers" : "disposed";
 }
 
+/* Returns 0 or a negative APUS_E… code. */
 static int to_json(struct subscriber *s, bool key_only)
 {
 	while (sample_to_json(s->type, s->sample, key_only, s->json, s->json_bytes) < 0) {
 		char *more;
 
 		if (s->json_bytes >= JSON_BYTES_MAX)
-			return complain_failed("a sample is too large to print");
+			return APUS_ELIMIT;
 		more = realloc(s->json, 2 * s->json_bytes);
 		if (!more)
-			return complain_failed("no memory to print a sample");
+			return APUS_ENOMEM;
 		s->json = more;
 		s->json_bytes *= 2;
 	}
-	return EXIT_DONE;
+	return 0;
 }
 
 static void print_json(const struct subscriber *s, const struct apus_sample_info *info)
@@ -138,24 +141,27 @@ static void print_text(const struct subscriber *s, const struct apus_sample_info
 	       guid_to_text(&info->writer, writer), info->seq, plain);
 }
 
-static int print(struct subscriber *s, const struct apus_sample *sample)
+/* What cannot be printed is told and left out: one writer's bad sample must not end what is shown of all
+ * others. */
+static void print(struct subscriber *s, const struct apus_sample *sample)
 {
 	bool key_only = !sample->info.valid_data;
+	char writer[GUID_TEXT_BYTES];
 	int rc = apus_type_decode(s->type, sample->payload, sample->payload_bytes, key_only,
 				  s->sample, s->arena, ARENA_BYTES);
 
-	if (rc < 0)
-		return complain_failed("sample %" PRId64 ": %s", sample->info.seq,
-				       apus_strerror(rc));
-	rc = to_json(s, key_only);
-	if (rc != EXIT_DONE)
-		return rc;
+	if (rc >= 0)
+		rc = to_json(s, key_only);
+	if (rc < 0) {
+		complain("sample %" PRId64 " of writer %s is left out: %s", sample->info.seq,
+			 guid_to_text(&sample->info.writer, writer), apus_strerror(rc));
+		return;
+	}
 	if (s->values->json)
 		print_json(s, &sample->info);
 	else
 		print_text(s, &sample->info);
 	s->printed++;
-	return EXIT_DONE;
 }
 
 /* ---- taking ------------------------------------------------------------------------------------- */
@@ -165,25 +171,32 @@ static bool enough(const struct subscriber *s)
 	return s->values->count > 0 && s->printed >= s->values->count;
 }
 
+/* A reader that has gone away, as `head` does, is not worth a message of its own; a full disk is. */
+static int complain_output(void)
+{
+	struct pollfd output = {STDOUT_FILENO, 0, 0};
+
+	if (poll(&output, 1, 0) == 1 && output.revents & POLLERR)
+		return EXIT_FAILED;
+	return complain_failed("cannot write to the standard output");
+}
+
 /* Prints what is there; what was taken beyond the last line wanted is dropped. */
 static int drain(struct subscriber *s)
 {
 	struct apus_sample samples[BATCH];
-	int rc = EXIT_DONE, n;
+	int n;
 
 	do {
 		n = apus_take(s->reader, samples, BATCH, NULL);
 		if (n < 0)
 			return complain_failed("cannot take: %s", apus_strerror(n));
-		for (int i = 0; i < n && rc == EXIT_DONE && !enough(s); i++)
-			rc = print(s, &samples[i]);
+		for (int i = 0; i < n && !enough(s); i++)
+			print(s, &samples[i]);
 		if (n > 0)
 			apus_return(s->reader, samples, (uint32_t)n);
-	} while (n == BATCH && rc == EXIT_DONE && !enough(s) && !session_stopped(&s->session));
-	/* A reader that has gone away, as `head` does, is not worth a message of its own. */
-	if (rc == EXIT_DONE && (fflush(stdout) != 0 || ferror(stdout)))
-		return EXIT_FAILED;
-	return rc;
+	} while (n == BATCH && !enough(s) && !session_stopped(&s->session));
+	return fflush(stdout) != 0 || ferror(stdout) ? complain_output() : EXIT_DONE;
 }
 
 static int subscribe(struct subscriber *s)

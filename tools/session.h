@@ -41,8 +41,8 @@ struct session_options {
 
 struct session {
 	struct apus_participant *participant;
-	int signal_fd;
-	bool stopped; /**< a signal has asked for the end */
+	int signal_fd; /**< -1: signals are not waited for */
+	bool stopped;  /**< a signal has asked for the end */
 };
 
 /** What session_wait() saw first. */
