@@ -2,6 +2,8 @@
 /* Shared parts of the end-to-end benchmarks; see common.h. */
 #include "common.h"
 
+#include "bench/cpu.h"
+
 #include <commit.h>
 #include <errno.h>
 #include <getopt.h>
@@ -173,19 +175,17 @@ pid_t fork_follower(uint32_t limit_seconds)
 	return pid;
 }
 
-static void (*idle_call)(void *argument);
-static void *idle_argument;
+static struct apus_participant *polled;
 
-void set_idle(void (*idle)(void *argument), void *argument)
+void poll_while_waiting(struct apus_participant *participant)
 {
-	idle_call = idle;
-	idle_argument = argument;
+	polled = participant;
 }
 
 static void idle_once(void)
 {
-	if (idle_call)
-		idle_call(idle_argument);
+	if (polled)
+		apus_worker_poll(polled, 0);
 }
 
 void give_order(struct meeting *m, pid_t follower, uint32_t order)
@@ -371,26 +371,7 @@ int open_socket(int receive_bytes, uint16_t *port_out)
 
 /* ---- context ---- */
 
-static void cpu_model(char *model_out, size_t model_bytes)
-{
-	FILE *file = fopen("/proc/cpuinfo", "r");
-	char line[256];
-
-	snprintf(model_out, model_bytes, "unknown");
-	while (file && fgets(line, sizeof(line), file)) {
-		const char *value = strchr(line, ':');
-
-		if (strncmp(line, "model name", 10) != 0 || !value)
-			continue;
-		line[strcspn(line, "\n\"\\")] = '\0';
-		snprintf(model_out, model_bytes, "%s", value + 2);
-		break;
-	}
-	if (file)
-		fclose(file);
-}
-
-void print_context_json(const char *benchmark, const int core[2])
+static void print_context_json(const char *benchmark, const int core[2])
 {
 	struct utsname uts;
 	char model[256];
@@ -402,7 +383,7 @@ void print_context_json(const char *benchmark, const int core[2])
 	       benchmark, apus_version(), BENCH_COMMIT, model, uts.release, core[0], core[1]);
 }
 
-void print_context_text(const int core[2])
+static void print_context_text(const int core[2])
 {
 	struct utsname uts;
 	char model[256];
@@ -413,7 +394,8 @@ void print_context_text(const int core[2])
 	       model, uts.release, core[0], core[1]);
 }
 
-void transport_of(const struct apus_participant *p, char *text_out, size_t text_bytes)
+/* The part of the participant's report that tells of its worker's transport. */
+static void transport_of(const struct apus_participant *p, char *text_out, size_t text_bytes)
 {
 	char report[4096], *line;
 
@@ -426,4 +408,27 @@ void transport_of(const struct apus_participant *p, char *text_out, size_t text_
 	line += strlen("worker.0: ");
 	line[strcspn(line, "\n\"\\")] = '\0';
 	snprintf(text_out, text_bytes, "%s", line);
+}
+
+void print_head(const char *benchmark, const struct options *options,
+		const struct apus_participant *participant, const double *line_ns,
+		const char *columns)
+{
+	char transport[128];
+
+	transport_of(participant, transport, sizeof(transport));
+	if (options->json) {
+		print_context_json(benchmark, options->core);
+		printf(",\"transport\":\"%s\",\"rounds\":%u,\"cache_line_one_way_ns\":[", transport,
+		       options->rounds);
+	} else {
+		print_context_text(options->core);
+		printf("transport: %s\ncache line, one way, in each round, ns:", transport);
+	}
+	for (uint32_t i = 0; i < options->rounds; i++)
+		printf("%s%.0f", !options->json ? " " : i ? "," : "", line_ns[i]);
+	if (options->json)
+		printf("],\"results\":[");
+	else
+		printf("\n\n%s\n", columns);
 }

@@ -69,9 +69,9 @@ struct meeting {
 struct meeting *meeting_create(void);
 /** Forks. In the child, ends it when the parent ends. Both end themselves after `limit_seconds`. */
 pid_t fork_follower(uint32_t limit_seconds);
-/** While one process waits for the other it calls idle(argument) in turn; NULL: it only spins. A driven worker
- *  has to be polled until both sides have found each other. */
-void set_idle(void (*idle)(void *argument), void *argument);
+/** While one process waits for the other it polls worker 0 of `participant`; NULL: it only spins. A driven
+ *  worker has to be polled until both sides have found each other. */
+void poll_while_waiting(struct apus_participant *participant);
 /** Leader: gives an order (another than the last) and waits until it is begun; exits if the follower ended. */
 void give_order(struct meeting *m, pid_t follower, uint32_t order);
 /** Follower: spins until there is another order than `last`; returns it without beginning it. */
@@ -123,10 +123,12 @@ struct apus_reader *open_reader(struct apus_participant *p, const char *name,
 int open_socket(int receive_bytes, uint16_t *port_out);
 struct sockaddr_in loopback_address(uint16_t port);
 
-/** Begins the JSON object: benchmark, versions, CPU, kernel, cores; without the closing brace. */
-void print_context_json(const char *benchmark, const int core[2]);
-void print_context_text(const int core[2]);
-/** The line of the participant's report that tells of its worker's transport. */
-void transport_of(const struct apus_participant *p, char *text_out, size_t text_bytes);
+/**
+ * Begins the report: versions, CPU, kernel, cores, transport, the cache line's time in each round, and the
+ * table's head (`columns`, a line) or the JSON object up to and with `"results":[`.
+ */
+void print_head(const char *benchmark, const struct options *options,
+		const struct apus_participant *participant, const double *line_ns,
+		const char *columns);
 
 #endif

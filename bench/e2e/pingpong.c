@@ -73,12 +73,6 @@ static void open_links(struct side *s, const struct options *o, const char *out,
 		}
 }
 
-/* Polls the worker while the other process is waited for. */
-static void poll_worker(void *participant)
-{
-	apus_worker_poll(participant, 0);
-}
-
 /* False if some endpoint found no counterpart in time. */
 static bool await_matches(struct side *s, const struct options *o)
 {
@@ -232,7 +226,7 @@ static void __attribute__((noreturn)) echo_main(struct meeting *m, const struct 
 	s.fd = open_socket(0, &m->port[1]);
 	open_links(&s, o, "bench_pong", "bench_ping");
 	pin(o->core[1]);
-	set_idle(poll_worker, s.participant);
+	poll_while_waiting(s.participant);
 	for (;;) {
 		uint32_t what;
 
@@ -244,7 +238,7 @@ static void __attribute__((noreturn)) echo_main(struct meeting *m, const struct 
 		}
 		begin_order(m, order);
 		if (what == ORDER_LINE)
-			set_idle(NULL, NULL);
+			poll_while_waiting(NULL);
 		if (what == ORDER_STOP)
 			break;
 		if (what == ORDER_LINE) {
@@ -316,22 +310,9 @@ static void print_row(const struct options *o, const struct result *results, uin
 static void print_results(const struct options *o, const struct side *s,
 			  const struct result *results, const double *line_ns)
 {
-	char transport[128];
-
-	transport_of(s->participant, transport, sizeof(transport));
-	if (o->json) {
-		print_context_json("pingpong", o->core);
-		printf(",\"transport\":\"%s\",\"rounds\":%u,\"cache_line_one_way_ns\":[", transport,
-		       o->rounds);
-	} else {
-		print_context_text(o->core);
-		printf("transport: %s\ncache line, one way, in each round, ns:", transport);
-	}
-	for (uint32_t i = 0; i < o->rounds; i++)
-		printf("%s%.0f", !o->json ? " " : i ? "," : "", line_ns[i]);
-	printf(o->json ? "],\"results\":["
-		       : "\n\nround trip, us            p50     p90     p99    p99.9       max    "
-			 "count lost   p50 of plain (rounds: median, range)\n");
+	print_head("pingpong", o, s->participant, line_ns,
+		   "round trip, us            p50     p90     p99    p99.9       max    "
+		   "count lost   p50 of plain (rounds: median, range)");
 	for (uint32_t v = 0; v < o->size_count * KINDS; v++)
 		print_row(o, results, v);
 	printf(o->json ? "]}\n" : "");
@@ -352,9 +333,9 @@ static int lead(struct meeting *m, pid_t echo, const struct options *o)
 	open_links(&s, o, "bench_ping", "bench_pong");
 	matched = await_matches(&s, o);
 	pin(o->core[0]);
-	set_idle(poll_worker, s.participant);
+	poll_while_waiting(s.participant);
 	give_order(m, echo, ++serial << 8 | ORDER_MATCH);
-	set_idle(NULL, NULL);
+	poll_while_waiting(NULL);
 	s.peer = loopback_address(m->port[1]);
 	matched = matched && !m->number[FAILED_MATCH];
 	for (uint32_t round = 0; matched && round < o->rounds; round++) {

@@ -94,12 +94,6 @@ static void open_endpoints(struct side *s, const struct options *o, bool sender)
 		}
 }
 
-/* Polls the worker while the other process is waited for. */
-static void poll_worker(void *participant)
-{
-	apus_worker_poll(participant, 0);
-}
-
 /* False if some endpoint found no counterpart in time. */
 static bool await_matches(struct side *s, const struct options *o, bool sender)
 {
@@ -285,14 +279,14 @@ static void __attribute__((noreturn)) receiver_main(struct meeting *m, const str
 	init_side(&s, o, &m->port[1]);
 	open_endpoints(&s, o, false);
 	pin(o->core[1]);
-	set_idle(poll_worker, s.participant);
+	poll_while_waiting(s.participant);
 	for (;;) {
 		order = next_order(m, order);
 		if ((order & 0xff) == ORDER_MATCH)
 			m->number[FAILED_MATCH] = !await_matches(&s, o, false);
 		begin_order(m, order);
 		if ((order & 0xff) == ORDER_LINE)
-			set_idle(NULL, NULL);
+			poll_while_waiting(NULL);
 		if ((order & 0xff) == ORDER_STOP)
 			break;
 		if ((order & 0xff) == ORDER_LINE)
@@ -347,22 +341,9 @@ static void print_row(const struct options *o, const struct result *results, uin
 static void print_results(const struct options *o, const struct side *s,
 			  const struct result *results, const double *line_ns)
 {
-	char transport[128];
-
-	transport_of(s->participant, transport, sizeof(transport));
-	if (o->json) {
-		print_context_json("throughput", o->core);
-		printf(",\"transport\":\"%s\",\"rounds\":%u,\"cache_line_one_way_ns\":[", transport,
-		       o->rounds);
-	} else {
-		print_context_text(o->core);
-		printf("transport: %s\ncache line, one way, in each round, ns:", transport);
-	}
-	for (uint32_t i = 0; i < o->rounds; i++)
-		printf("%s%.0f", !o->json ? " " : i ? "," : "", line_ns[i]);
-	printf(o->json ? "],\"results\":["
-		       : "\n\n bytes  kind             samples/s       MB/s    lost %% disordered   of "
-			 "plain_single\n");
+	print_head("throughput", o, s->participant, line_ns,
+		   " bytes  kind             samples/s       MB/s    lost % disordered   of "
+		   "plain_single");
 	for (uint32_t v = 0; v < o->size_count * KINDS; v++)
 		print_row(o, results, v);
 	printf(o->json ? "]}\n" : "");
@@ -392,9 +373,9 @@ static int lead(struct meeting *m, pid_t receiver, const struct options *o)
 	open_endpoints(&s, o, true);
 	matched = await_matches(&s, o, true);
 	pin(o->core[0]);
-	set_idle(poll_worker, s.participant);
+	poll_while_waiting(s.participant);
 	give_order(m, receiver, ++serial << 8 | ORDER_MATCH);
-	set_idle(NULL, NULL);
+	poll_while_waiting(NULL);
 	s.peer = loopback_address(m->port[1]);
 	matched = matched && !m->number[FAILED_MATCH];
 	for (uint32_t round = 0; matched && round < o->rounds; round++) {
