@@ -302,6 +302,17 @@ static int create_discovery(struct apus_participant *p, char *why, size_t why_by
 	return rc;
 }
 
+struct apus_ctl_filter_limits apus_ctl_domain_filter_limits(const struct apus_participant *p)
+{
+	return (struct apus_ctl_filter_limits){
+		.expression_bytes = p->config.filter_expression_bytes,
+		.parameter_count = p->config.filter_parameters,
+		.parameter_bytes = p->config.filter_parameter_bytes,
+		.predicate_count = p->config.filter_predicates,
+		.depth = p->config.filter_depth,
+	};
+}
+
 static int create_publisher(struct apus_participant *p)
 {
 	const struct apus_dp_turn *turns[APUS_CTL_CORES_MAX + 1] = {&p->control->turn};
@@ -313,11 +324,7 @@ static int create_publisher(struct apus_participant *p)
 		.writer_filtering = p->config.filtering && p->config.writer_filtering,
 		.filter_unique = p->config.filter_unique,
 		.filter_remote_readers = p->config.filter_remote_readers,
-		.filter_limits = {.expression_bytes = p->config.filter_expression_bytes,
-				  .parameter_count = p->config.filter_parameters,
-				  .parameter_bytes = p->config.filter_parameter_bytes,
-				  .predicate_count = p->config.filter_predicates,
-				  .depth = p->config.filter_depth},
+		.filter_limits = apus_ctl_domain_filter_limits(p),
 	};
 
 	for (uint32_t i = 0; i < p->worker_count; i++)

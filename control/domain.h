@@ -72,7 +72,7 @@ struct apus_participant {
 	uint32_t entity_key; /* of the last user entity made */
 	struct apus_writer *writers;
 	struct apus_reader *readers;
-	uint64_t malformed_records; /* discovery samples that did not decode */
+	struct apus_counter malformed_records; /* discovery samples that did not decode */
 };
 
 /** domain_builtin.c: creates the built-in endpoints on the control worker, and removes them. */
@@ -88,6 +88,9 @@ void apus_ctl_domain_evidence(void *user, const struct apus_prefix *source, stru
  * Returns true if something had to be put off: call again soon.
  */
 bool apus_ctl_domain_settle(struct apus_participant *p);
+
+/** The configured limits of filter expressions, local and remote. */
+struct apus_ctl_filter_limits apus_ctl_domain_filter_limits(const struct apus_participant *p);
 
 /** domain_entities.c: deletes all writers and readers that are left. */
 void apus_ctl_domain_delete_entities(struct apus_participant *p);

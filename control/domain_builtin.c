@@ -51,13 +51,13 @@ static void on_spdp(void *user, const struct apus_dp_sink_sample *s, struct apus
 		if (gone_guid(s, apus_wire_participant_key_decode, &gone))
 			apus_ctl_discovery_on_participant_gone(p->discovery, &gone, &source);
 		else
-			p->malformed_records++;
+			apus_counter_add(&p->malformed_records, 1);
 		return;
 	}
 	if (!s->payload || s->key_only || !s->from ||
 	    apus_wire_participant_decode(s->payload, s->payload_bytes, &record) !=
 		    APUS_WIRE_ACCEPT) {
-		p->malformed_records++;
+		apus_counter_add(&p->malformed_records, 1);
 		return;
 	}
 	apus_ctl_discovery_on_participant(p->discovery, &record, &source, s->from,
@@ -74,13 +74,13 @@ static void on_sedp(struct apus_participant *p, bool is_writer, const struct apu
 		if (gone_guid(s, apus_wire_endpoint_key_decode, &gone))
 			apus_ctl_discovery_on_endpoint_gone(p->discovery, &gone, &source, now);
 		else
-			p->malformed_records++;
+			apus_counter_add(&p->malformed_records, 1);
 		return;
 	}
 	if (!s->payload || s->key_only ||
 	    apus_wire_endpoint_decode(s->payload, s->payload_bytes, is_writer, p->scratch) !=
 		    APUS_WIRE_ACCEPT) {
-		p->malformed_records++;
+		apus_counter_add(&p->malformed_records, 1);
 		return;
 	}
 	apus_ctl_discovery_on_endpoint(p->discovery, p->scratch, &source, s->seq, now);
@@ -109,7 +109,7 @@ static void on_message(void *user, const struct apus_dp_sink_sample *s, struct a
 	if (apus_wire_liveliness_decode(s->payload, s->payload_bytes, &message) == APUS_WIRE_ACCEPT)
 		apus_ctl_discovery_on_evidence(p->discovery, &source, now);
 	else
-		p->malformed_records++;
+		apus_counter_add(&p->malformed_records, 1);
 }
 
 void apus_ctl_domain_evidence(void *user, const struct apus_prefix *source, struct apus_mono now)

@@ -322,29 +322,17 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 	return apus_dp_reader_create(r->worker, &c, &r->dp);
 }
 
-static void filter_limits(const struct apus_participant *p, struct apus_ctl_filter_limits *limits)
-{
-	*limits = (struct apus_ctl_filter_limits){
-		.expression_bytes = p->config.filter_expression_bytes,
-		.parameter_count = p->config.filter_parameters,
-		.parameter_bytes = p->config.filter_parameter_bytes,
-		.predicate_count = p->config.filter_predicates,
-		.depth = p->config.filter_depth,
-	};
-}
-
 static int compile(const struct apus_participant *p, const struct apus_type *type,
 		   const char *expression, const char *const *parameters, uint32_t count,
 		   struct apus_dp_predicate **predicate_out, struct apus_filter_error *error)
 {
-	struct apus_ctl_filter_limits limits;
+	struct apus_ctl_filter_limits limits = apus_ctl_domain_filter_limits(p);
 
 	*predicate_out = NULL;
 	if (!expression)
 		return 0;
 	if (!p->config.filtering)
 		return APUS_ENOTSUP;
-	filter_limits(p, &limits);
 	return apus_ctl_filter_compile(type, expression, parameters, count, &limits, predicate_out,
 				       error);
 }

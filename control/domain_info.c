@@ -169,6 +169,10 @@ static const struct named discovery_counters[] = {
 	COUNTER(apus_ctl_discovery_counters, departed, "discovery.departed"),
 };
 
+static const struct named domain_counters[] = {
+	COUNTER(apus_participant, malformed_records, "discovery.malformed"),
+};
+
 static const struct named reader_counters[] = {
 	COUNTER(apus_dp_reader_counters, received, "reader.received"),
 	COUNTER(apus_dp_reader_counters, delivered, "reader.delivered"),
@@ -264,6 +268,8 @@ int apus_visit_stats(struct apus_participant *participant,
 	n += REPORT(graph_counters, &one, 1);
 	one = apus_ctl_discovery_counters(p->discovery);
 	n += REPORT(discovery_counters, &one, 1);
+	one = p;
+	n += REPORT(domain_counters, &one, 1);
 	return n;
 }
 

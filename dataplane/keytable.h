@@ -42,12 +42,4 @@ uint32_t apus_dp_keytable_add(struct apus_dp_keytable *table, const uint8_t *key
 /** Removes the key of an index in use. */
 void apus_dp_keytable_remove(struct apus_dp_keytable *table, uint32_t idx);
 
-/** The key of an index in use. */
-static inline const uint8_t *apus_dp_keytable_key(const struct apus_dp_keytable *table,
-						  uint32_t idx, uint32_t *key_bytes_out)
-{
-	*key_bytes_out = table->lengths[idx];
-	return table->keys + (size_t)idx * table->key_bytes_max;
-}
-
 #endif

@@ -324,8 +324,7 @@ static bool advance_local(struct apus_dp_writer *w, struct apus_dp_writer_state 
 
 /* --- acknowledgement ----------------------------------------------------------------------------- */
 
-/* Recomputes what all have acknowledged, frees what a volatile writer no longer needs, and tells those
- * who wait. */
+/* Recomputes what all have acknowledged, and frees what a volatile writer no longer needs. */
 static void acknowledged(struct apus_dp_writer *w)
 {
 	apus_seq low = w->last;
@@ -342,11 +341,7 @@ static void acknowledged(struct apus_dp_writer *w)
 		apus_dp_cache_remove_to(&w->cache, low);
 	if (low == w->last && !awaiting)
 		apus_dp_wheel_cancel(&w->worker->wheel, &w->hb_timer);
-	if (low == w->min_acked)
-		return;
 	w->min_acked = low;
-	/* Relaxed: waiters re-check under the turn, whose hand-over orders the rest. */
-	atomic_fetch_add_explicit(&w->progress, 1, memory_order_relaxed);
 }
 
 void apus_dp_writer_settle(struct apus_dp_writer *writer)

@@ -125,10 +125,9 @@ struct apus_dp_writer {
 	uint32_t match_count;
 	struct apus_dp_destination *destinations; /* match_max */
 	uint32_t destination_count;
-	uint32_t local_count;      /* matches delivered directly */
-	uint32_t awaited_count;    /* states that are awaited */
-	_Atomic uint32_t matched;  /* matches that are not awaited, for other threads */
-	_Atomic uint32_t progress; /* counts acknowledgement progress, for waiters */
+	uint32_t local_count;     /* matches delivered directly */
+	uint32_t awaited_count;   /* states that are awaited */
+	_Atomic uint32_t matched; /* matches that are not awaited, for other threads */
 	struct apus_dp_writer_counters counters;
 };
 
