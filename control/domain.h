@@ -21,6 +21,7 @@
 #include "control/graph.h"
 #include "control/publish.h"
 #include "dataplane/entity.h"
+#include "dataplane/group.h"
 #include "dataplane/io/ports.h"
 
 #include <pthread.h>
@@ -72,6 +73,8 @@ struct apus_participant {
 	uint32_t entity_key; /* of the last user entity made */
 	struct apus_writer *writers;
 	struct apus_reader *readers;
+	struct apus_publisher *publishers;
+	struct apus_subscriber *subscribers;
 	struct apus_counter malformed_records; /* discovery samples that did not decode */
 };
 
@@ -91,6 +94,11 @@ bool apus_ctl_domain_settle(struct apus_participant *p);
 
 /** The configured limits of filter expressions, local and remote. */
 struct apus_ctl_filter_limits apus_ctl_domain_filter_limits(const struct apus_participant *p);
+
+/** domain_groups.c: checks that an endpoint may join the group its options name, and gives its QoS the group's
+ *  presentation. Returns 0 or APUS_EINVAL. */
+int apus_ctl_domain_join(const struct apus_participant *p, const struct apus_endpoint_options *o,
+			 bool is_writer, struct apus_qos *qos);
 
 /** domain_entities.c: deletes all writers and readers that are left. */
 void apus_ctl_domain_delete_entities(struct apus_participant *p);

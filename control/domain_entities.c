@@ -53,7 +53,9 @@ static int complete_qos(const struct apus_participant *p, const struct apus_endp
 		apus_qos_writer_default(qos);
 	else
 		apus_qos_reader_default(qos);
-	rc = apus_qos_check(qos, is_writer, NULL);
+	rc = apus_ctl_domain_join(p, o, is_writer, qos);
+	if (rc == 0)
+		rc = apus_qos_check(qos, is_writer, NULL);
 	if (rc != 0)
 		return rc;
 	if (qos->durability > APUS_TRANSIENT_LOCAL || qos->coherent_access || qos->ordered_access)
@@ -157,6 +159,7 @@ static int make_dp_writer(struct apus_participant *p, struct apus_writer *w,
 		.reliable = qos->reliability == APUS_RELIABLE,
 		.transient_local = qos->durability == APUS_TRANSIENT_LOCAL,
 		.match_max = qos->max_matches,
+		.publisher = w->publisher ? &w->publisher->dp : NULL,
 		.cache = {.max_samples = qos->max_samples,
 			  .max_instances = qos->max_instances,
 			  .max_samples_per_instance = qos->max_samples_per_instance,
@@ -181,6 +184,7 @@ static int register_writer(struct apus_participant *p, struct apus_writer *w,
 	struct apus_wire_endpoint_source source = {
 		.guid = w->dp->config.guid,
 		.is_writer = true,
+		.group = w->publisher ? w->publisher->dp.eid : (struct apus_eid){0},
 		.max_sample_bytes = w->dp->config.cache.payload_bytes_max,
 		.topic = o->topic,
 		.type = o->type_name ? o->type_name : o->type->name,
@@ -233,6 +237,7 @@ int apus_writer_create(struct apus_participant *participant,
 	w->participant = participant;
 	w->worker = participant->workers[options->worker_idx];
 	w->type = options->type;
+	w->publisher = options->publisher;
 	w->representation = representation_of(&qos);
 	w->autodispose = qos.autodispose;
 	w->max_blocking_ns = qos.max_blocking_ns;
@@ -249,6 +254,8 @@ int apus_writer_create(struct apus_participant *participant,
 		if (w->next)
 			w->next->link = &w->next;
 		participant->writers = w;
+		if (w->publisher)
+			w->publisher->member_count++;
 		changed(participant);
 	}
 	pthread_mutex_unlock(&participant->lock);
@@ -276,6 +283,8 @@ void apus_writer_destroy(struct apus_writer *writer)
 	apus_dp_worker_remove_writer(writer->worker, writer->dp);
 	apus_dp_worker_end_turn(writer->worker);
 	withdraw(p, writer->endpoint, &writer->dp->config.guid);
+	if (writer->publisher)
+		writer->publisher->member_count--;
 	changed(p);
 	pthread_mutex_unlock(&p->lock);
 	free_writer(writer);
@@ -306,6 +315,7 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 		.match_max = qos->max_matches,
 		.held_max = held_max(payload_bytes(p, r->type, qos)),
 		.assembly_max = ASSEMBLY_MAX,
+		.subscriber = r->subscriber ? &r->subscriber->dp : NULL,
 		.inbox = {.exclusive = qos->ownership == APUS_EXCLUSIVE,
 			  .separation_ns = qos->time_filter_ns,
 			  .lifespan_ns = APUS_INFINITE_NS,
@@ -447,6 +457,7 @@ int apus_reader_create(struct apus_participant *participant,
 	r->participant = participant;
 	r->worker = participant->workers[options->worker_idx];
 	r->type = options->type;
+	r->subscriber = options->subscriber;
 	r->fork_count = participant->fork_count;
 	pthread_mutex_lock(&participant->lock);
 	rc = build_reader(participant, r, options, &qos);
@@ -456,6 +467,8 @@ int apus_reader_create(struct apus_participant *participant,
 		if (r->next)
 			r->next->link = &r->next;
 		participant->readers = r;
+		if (r->subscriber)
+			r->subscriber->member_count++;
 		changed(participant);
 	}
 	pthread_mutex_unlock(&participant->lock);
@@ -481,6 +494,8 @@ void apus_reader_destroy(struct apus_reader *reader)
 		reader->next->link = reader->link;
 	unregister_reader(reader);
 	withdraw(p, reader->endpoint, &reader->dp->config.guid);
+	if (reader->subscriber)
+		reader->subscriber->member_count--;
 	changed(p);
 	pthread_mutex_unlock(&p->lock);
 	apus_dp_reader_destroy(reader->dp);
@@ -493,6 +508,10 @@ void apus_ctl_domain_delete_entities(struct apus_participant *p)
 		apus_writer_destroy(p->writers);
 	while (p->readers)
 		apus_reader_destroy(p->readers);
+	while (p->publishers)
+		apus_publisher_destroy(p->publishers);
+	while (p->subscribers)
+		apus_subscriber_destroy(p->subscribers);
 }
 
 /* --- changing a filter ---------------------------------------------------------------------------- */

@@ -322,6 +322,7 @@ static void fill_writer(const struct apus_ctl_publisher *p, const struct apus_ct
 	if (!writer->is_builtin) {
 		out->past_unwanted = keeps_history(writer) && !keeps_history(reader) &&
 				     writer->participant->record.vendor == VENDOR_CYCLONE;
+		out->publisher = writer->record->group;
 		out->strength = writer->record->qos.strength;
 		out->lease_ns = writer->record->qos.lease_ns;
 		out->lifespan_ns = writer->record->qos.lifespan_ns;

@@ -9,6 +9,7 @@
 
 #include <apus/participant.h>
 
+#include "dataplane/group.h"
 #include "dataplane/reader.h"
 #include "dataplane/worker.h"
 #include "dataplane/writer.h"
@@ -28,6 +29,7 @@ struct apus_writer {
 	uint32_t fork_count; /* of its maker; see apus_dp_alive() */
 	struct apus_participant *participant;
 	struct apus_ctl_endpoint *endpoint;
+	struct apus_publisher *publisher; /* NULL: a group of its own */
 	struct apus_writer *next, **link; /* the participant's list */
 };
 
@@ -39,6 +41,7 @@ struct apus_reader {
 	uint64_t filter_generation; /* under control's lock */
 	struct apus_participant *participant;
 	struct apus_ctl_endpoint *endpoint;
+	struct apus_subscriber *subscriber; /* NULL: a group of its own */
 	struct apus_reader *next, **link;
 };
 

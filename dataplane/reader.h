@@ -26,6 +26,7 @@
 #include "wire/message.h"
 
 struct apus_dp_worker;
+struct apus_dp_subscriber;
 
 /** What a sink gets: one discovery sample. Valid during the call. */
 struct apus_dp_sink_sample {
@@ -57,6 +58,7 @@ struct apus_dp_reader_config {
 	uint32_t assembly_max; /* fragmented samples being put together; 0: none accepted */
 	apus_dp_sink_fn *sink;
 	void *sink_user;
+	struct apus_dp_subscriber *subscriber; /* its group; NULL: of its own */
 };
 
 /** Events of the protocol; what admission does is counted in the inbox. */

@@ -73,9 +73,10 @@ struct apus_dp_writer_match {
 	 *  of such a writer must not ask below the first number it hears. */
 	bool past_unwanted;
 	bool local;
-	int32_t strength;    /**< ownership strength it offers */
-	int64_t lease_ns;    /**< liveliness lease it offers */
-	int64_t lifespan_ns; /**< lifespan it offers */
+	struct apus_eid publisher; /**< its group, within its participant; 0: of its own */
+	int32_t strength;          /**< ownership strength it offers */
+	int64_t lease_ns;          /**< liveliness lease it offers */
+	int64_t lifespan_ns;       /**< lifespan it offers */
 	struct apus_dp_addr
 		unicast; /**< where acknowledgements go: the writer's locator, else its participant's */
 };

@@ -19,6 +19,7 @@
 #include "wire/message.h"
 
 struct apus_dp_worker;
+struct apus_dp_publisher;
 
 /** Fixed parameters of a writer. */
 struct apus_dp_writer_config {
@@ -27,6 +28,7 @@ struct apus_dp_writer_config {
 	bool transient_local;
 	struct apus_dp_cache_limits cache;
 	uint32_t match_max;
+	struct apus_dp_publisher *publisher; /* its group; NULL: of its own */
 };
 
 /** Events, one counter each. */

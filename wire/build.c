@@ -216,7 +216,8 @@ int apus_wire_pad(struct apus_wire_builder *b, uint32_t bytes)
 static bool inline_valid(const struct apus_wire_inline_out *q)
 {
 	return q->filter_info_bytes % 4 == 0 && q->filter_info_bytes <= UINT16_MAX &&
-	       q->related_seq <= APUS_WIRE_SEQ_MAX && q->coherent_seq >= 0 &&
+	       q->related_seq <= APUS_WIRE_SEQ_MAX &&
+	       (q->coherent_seq >= 0 || q->coherent_seq == APUS_WIRE_SEQ_UNKNOWN) &&
 	       q->coherent_seq <= APUS_WIRE_SEQ_MAX && q->group_coherent_seq >= 0 &&
 	       q->group_coherent_seq <= APUS_WIRE_SEQ_MAX && q->group_seq >= 0 &&
 	       q->group_seq <= APUS_WIRE_SEQ_MAX;

@@ -45,6 +45,8 @@ enum apus_wire_id {
 #define APUS_WIRE_SUBHEADER_BYTES 4
 /** Highest sequence number accepted: sums with a set's 256 bits never overflow (our limit). */
 #define APUS_WIRE_SEQ_MAX (INT64_MAX - APUS_WIRE_SET_BITS)
+/** SEQUENCENUMBER_UNKNOWN (RTPS 2.5 §9.4.2.5 {-1, 0}): as PID_COHERENT_SET it marks the end of a set. */
+#define APUS_WIRE_SEQ_UNKNOWN (-(INT64_C(1) << 32))
 /** Bits of a sequence-number or fragment-number set (RTPS 2.5 §9.4.2.6). */
 #define APUS_WIRE_SET_BITS 256
 
@@ -151,7 +153,9 @@ struct apus_wire_inline_qos {
 	uint32_t filter_info_bytes; /**< … 0: none */
 	const uint8_t *directed;    /**< PID_DIRECTED_WRITE: raw list of reader GUIDs, NULL: none */
 	uint32_t directed_bytes;
-	apus_seq coherent_seq;       /**< PID_COHERENT_SET: first sample of the set; 0: none */
+	/** PID_COHERENT_SET: first sample of the set; APUS_WIRE_SEQ_UNKNOWN: the set ends; 0: none. Untrusted,
+	 *  as the next two. */
+	apus_seq coherent_seq;
 	apus_seq group_coherent_seq; /**< PID_GROUP_COHERENT_SET; 0: none */
 	apus_seq group_seq;          /**< PID_GROUP_SEQ_NUM; 0: none */
 };
@@ -328,7 +332,7 @@ struct apus_wire_inline_out {
 	apus_seq related_seq;                 /**< with related_guid */
 	const uint8_t *filter_info;           /**< little-endian ContentFilterInfo_t */
 	uint32_t filter_info_bytes;           /**< multiple of 4, ≤ 65532 */
-	apus_seq coherent_seq;                /**< PID_COHERENT_SET, > 0 */
+	apus_seq coherent_seq;                /**< PID_COHERENT_SET, > 0 or …_UNKNOWN */
 	apus_seq group_coherent_seq;          /**< PID_GROUP_COHERENT_SET, > 0 */
 	apus_seq group_seq;                   /**< PID_GROUP_SEQ_NUM, > 0 */
 };

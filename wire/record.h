@@ -111,6 +111,7 @@ struct apus_wire_endpoint_record {
 	bool is_writer;
 	bool expects_inline_qos; /**< readers */
 	bool has_type_hash;
+	struct apus_eid group;    /**< PID_GROUP_ENTITY_ID or of PID_GROUP_GUID; 0 if absent */
 	bool type_allow_coercion; /**< type consistency: ALLOW_TYPE_COERCION (the default) */
 	uint8_t type_hash[16];    /**< EquivalenceHash of PID_TYPE_INFORMATION, bytes 14/15 are 0 */
 	uint32_t max_sample_bytes; /**< PID_TYPE_MAX_SIZE_SERIALIZED, 0 if absent */
@@ -141,6 +142,7 @@ struct apus_wire_endpoint_source {
 	bool is_writer;
 	bool expects_inline_qos;
 	uint32_t max_sample_bytes;  /**< 0 = not announced */
+	struct apus_eid group;      /**< of its publisher; 0 = not announced */
 	const char *topic;          /**< 1 … 255 bytes */
 	const char *type;           /**< 1 … 255 bytes */
 	const struct apus_qos *qos; /**< checked by apus_qos_check() before; with partitions */

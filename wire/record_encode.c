@@ -156,6 +156,7 @@ int apus_wire_endpoint_record_make(const struct apus_wire_endpoint_source *sourc
 	record_out->expects_inline_qos = source->expects_inline_qos;
 	record_out->type_allow_coercion = true;
 	record_out->max_sample_bytes = source->max_sample_bytes;
+	record_out->group = source->group;
 	record_out->qos = *source->qos;
 	record_out->qos.partitions = NULL;
 	record_out->qos.partition_count = 0;
@@ -321,12 +322,24 @@ static void put_common_qos(struct apus_wire_plist_writer *w, const struct apus_q
 	put_representations(w, qos);
 }
 
+static void put_group(struct apus_wire_plist_writer *w, struct apus_eid group)
+{
+	const uint8_t bytes[4] = {(uint8_t)(group.value >> 24), (uint8_t)(group.value >> 16),
+				  (uint8_t)(group.value >> 8), (uint8_t)group.value};
+
+	apus_wire_plist_open_param(w, APUS_PID_GROUP_ENTITY_ID);
+	apus_wire_plist_put_bytes(w, bytes, sizeof(bytes));
+	apus_wire_plist_close_param(w);
+}
+
 static void put_writer_qos(struct apus_wire_plist_writer *w,
 			   const struct apus_wire_endpoint_record *record)
 {
 	put_u32_param(w, APUS_PID_OWNERSHIP_STRENGTH, (uint32_t)record->qos.strength);
 	put_u32_param(w, APUS_PID_TRANSPORT_PRIORITY, (uint32_t)record->qos.transport_priority);
 	put_duration_param(w, APUS_PID_LIFESPAN, record->qos.lifespan_ns);
+	if (record->group.value)
+		put_group(w, record->group);
 	if (record->max_sample_bytes > 0)
 		put_u32_param(w, APUS_PID_TYPE_MAX_SIZE_SERIALIZED, record->max_sample_bytes);
 }

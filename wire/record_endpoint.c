@@ -310,8 +310,6 @@ static enum apus_wire_verdict ignored_endpoint_param(uint16_t id)
 	case APUS_PID_USER_DATA:
 	case APUS_PID_TOPIC_DATA:
 	case APUS_PID_GROUP_DATA:
-	case APUS_PID_GROUP_GUID:
-	case APUS_PID_GROUP_ENTITY_ID:
 	case APUS_PID_PROPERTY_LIST:
 	case APUS_PID_ENTITY_NAME:
 	case APUS_PID_STATUS_INFO: return APUS_WIRE_ACCEPT;
@@ -339,6 +337,21 @@ static enum apus_wire_verdict endpoint_param(void *context, uint16_t id,
 		apus_wire_record_guid(value, &walk->key_hash);
 		walk->has_key_hash = true;
 		return APUS_WIRE_ACCEPT;
+	case APUS_PID_GROUP_GUID: {
+		struct apus_guid group;
+
+		apus_wire_record_guid(value, &group);
+		record->group = apus_guid_eid(&group);
+		return APUS_WIRE_ACCEPT;
+	}
+	case APUS_PID_GROUP_ENTITY_ID: {
+		const uint8_t *eid = apus_wire_value_bytes(value, 4);
+
+		if (eid)
+			record->group.value = (uint32_t)eid[0] << 24 | (uint32_t)eid[1] << 16 |
+					      (uint32_t)eid[2] << 8 | eid[3];
+		return APUS_WIRE_ACCEPT;
+	}
 	case APUS_PID_TOPIC_NAME: return read_name(value, &walk->topic);
 	case APUS_PID_TYPE_NAME: return read_name(value, &walk->type);
 	case APUS_PID_PARTITION: return read_partitions(value, walk);

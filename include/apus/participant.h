@@ -24,6 +24,8 @@ extern "C" {
 struct apus_participant;
 struct apus_writer;
 struct apus_reader;
+struct apus_publisher;  /* <apus/group.h> */
+struct apus_subscriber; /* <apus/group.h> */
 
 /* ---- participants -------------------------------------------------------------------------- */
 
@@ -65,6 +67,10 @@ struct apus_endpoint_options {
 	const char *type_name;        /**< registered name; NULL = type->name */
 	const struct apus_qos *qos;   /**< NULL = the defaults; copied */
 	uint32_t worker_idx;          /**< the worker that owns the endpoint; default 0 */
+	/** Writers, readers: the group to join, or NULL. Same participant and worker; the QoS is silent about
+	 *  presentation or says what the group says (else APUS_EINVAL). See <apus/group.h>. */
+	struct apus_publisher *publisher;
+	struct apus_subscriber *subscriber;
 
 	/* Readers only: a content filter, or NULL. */
 	const char

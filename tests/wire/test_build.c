@@ -464,9 +464,35 @@ static void test_build_stray_bits(void **state)
 	assert_int_equal(b.length, 20 + 4 + 16 + 12 + 4);
 }
 
+/* The end of a coherent set: no payload, PID_COHERENT_SET = SEQUENCENUMBER_UNKNOWN. */
+static void test_end_of_set(void **state)
+{
+	struct apus_wire_data_out data = {
+		.writer = {0x102}, .seq = 9, .qos.coherent_seq = APUS_WIRE_SEQ_UNKNOWN};
+	struct apus_prefix own = {{1, 0xee}};
+	struct apus_wire_submessage s;
+	struct apus_wire_builder b;
+	struct apus_wire_message m;
+	uint8_t buffer[128];
+
+	(void)state;
+	assert_int_equal(apus_wire_begin(&b, buffer, sizeof(buffer), &own), 0);
+	assert_int_equal(apus_wire_data(&b, &data), 0);
+	/* Behind header, submessage header and fixed part: parameter 0x56 with {-1, 0}. */
+	assert_memory_equal(buffer + 20 + 4 + 20, "\x56\0\x8\0\xff\xff\xff\xff\0\0\0\0\1\0\0\0",
+			    16);
+	assert_int_equal(apus_wire_open(&m, buffer, b.length), APUS_WIRE_ACCEPT);
+	assert_int_equal(apus_wire_next(&m, &s), APUS_WIRE_ACCEPT);
+	assert_int_equal(s.data.qos.coherent_seq, APUS_WIRE_SEQ_UNKNOWN);
+	assert_null(s.data.payload);
+	data.qos.coherent_seq = -1;
+	assert_int_equal(apus_wire_data(&b, &data), APUS_EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_end_of_set),
 		cmocka_unit_test(test_set_helpers),
 		cmocka_unit_test(test_count_newer),
 		cmocka_unit_test(test_times),

@@ -206,6 +206,7 @@ static void draw_endpoint(struct texts *t, struct apus_qos *qos,
 	source->topic = draw_text(t->topic, 1, 255);
 	source->type = draw_text(t->type, 1, 255);
 	source->max_sample_bytes = source->is_writer ? draw(100000) : 0;
+	source->group.value = source->is_writer && draw(2) ? draw(0xffffff) << 8 | 8 : 0;
 	source->expects_inline_qos = !source->is_writer && draw(2);
 	if (source->is_writer || draw(2))
 		return;

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Publishers and subscribers: writers, or readers, whose changes are presented together (DDS 1.4
+ * §2.2.3.6, §2.2.2.4.1, §2.2.2.5.2).
+ *
+ * A group states the PRESENTATION of its members, and all of them belong to one worker. An endpoint that
+ * joins none is a group of its own, with the presentation of its QoS.
+ *
+ * - Instance scope: nothing beyond the order within each instance.
+ * - Topic scope: what one writer wrote. Ordered: across its instances in the order written. Coherent: a
+ *   set becomes visible as a whole, or never.
+ * - Group scope: the same across all writers of one publisher, as far as their readers are in one
+ *   subscriber.
+ *
+ * Thread rule as in <apus/participant.h>.
+ */
+#ifndef APUS_GROUP_H
+#define APUS_GROUP_H
+
+#include <apus/core.h>
+#include <apus/participant.h>
+#include <apus/qos.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What a publisher or subscriber states for its members. Zero-initialise. */
+struct apus_group_options {
+	uint8_t access_scope;  /**< enum apus_access_scope */
+	bool coherent_access;  /**< sets are offered, or requested */
+	bool ordered_access;   /**< order across instances is offered, or requested */
+	uint32_t worker_idx;   /**< the worker that all members belong to */
+};
+
+/**
+ * Creates a publisher. Writers join by apus_endpoint_options.publisher. options may be NULL (all 0).
+ * Returns 0, APUS_EINVAL (scope, worker), APUS_ENOMEM, APUS_ECLOSED.
+ */
+APUS_API int apus_publisher_create(struct apus_participant *participant,
+				   const struct apus_group_options *options,
+				   struct apus_publisher **publisher_out);
+/** Deletes a publisher. Returns 0, or APUS_EINVAL while it has writers (nothing changed then). The
+ *  participant deletes what is left of both kinds. */
+APUS_API int apus_publisher_destroy(struct apus_publisher *publisher);
+
+/**
+ * Creates a subscriber. Readers join by apus_endpoint_options.subscriber. Otherwise as
+ * apus_publisher_create().
+ */
+APUS_API int apus_subscriber_create(struct apus_participant *participant,
+				    const struct apus_group_options *options,
+				    struct apus_subscriber **subscriber_out);
+/** Deletes a subscriber. Returns 0, or APUS_EINVAL while it has readers (nothing changed then). */
+APUS_API int apus_subscriber_destroy(struct apus_subscriber *subscriber);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
