@@ -11,9 +11,8 @@ static int check_group(const struct apus_participant *p, const struct apus_group
 {
 	if (!apus_dp_alive(p->fork_count))
 		return APUS_ECLOSED;
-	return o->access_scope <= APUS_SCOPE_GROUP && o->worker_idx < p->worker_count
-		       ? 0
-		       : APUS_EINVAL;
+	return o->access_scope <= APUS_SCOPE_GROUP && o->worker_idx < p->worker_count ? 0
+										      : APUS_EINVAL;
 }
 
 int apus_publisher_create(struct apus_participant *participant,

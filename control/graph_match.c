@@ -20,10 +20,12 @@ static int type_mismatch(const struct apus_wire_endpoint_record *writer,
 
 	if (strcmp(writer_type, reader_type) != 0)
 		return APUS_POLICY_TYPE;
-	if (writer->has_type_hash && reader->has_type_hash)
-		return memcmp(writer->type_hash, reader->type_hash, sizeof(writer->type_hash))
-			       ? APUS_POLICY_TYPE
-			       : APUS_POLICY_NONE;
+	if (writer->types.minimal.kind && reader->types.minimal.kind)
+		return apus_wire_type_hash_equal(&writer->types.minimal, &reader->types.minimal)
+			       ? APUS_POLICY_NONE
+			       : APUS_POLICY_TYPE;
+	if (reader->qos.consistency.force_type_validation)
+		return APUS_POLICY_TYPE_CONSISTENCY;
 	return strict_types ? APUS_POLICY_TYPE : APUS_POLICY_NONE;
 }
 
@@ -33,12 +35,14 @@ int apus_ctl_graph_mismatch(const struct apus_wire_endpoint_record *writer,
 	const char *writer_partitions[APUS_WIRE_PARTITIONS_MAX];
 	const char *reader_partitions[APUS_WIRE_PARTITIONS_MAX];
 	struct apus_qos offered, requested;
+	int policy;
 
 	if (strcmp(apus_wire_record_text(writer, writer->topic),
 		   apus_wire_record_text(reader, reader->topic)) != 0)
 		return APUS_POLICY_TOPIC;
-	if (type_mismatch(writer, reader, strict_types))
-		return APUS_POLICY_TYPE;
+	policy = type_mismatch(writer, reader, strict_types);
+	if (policy != APUS_POLICY_NONE)
+		return policy;
 	apus_wire_endpoint_record_qos(writer, writer_partitions, &offered);
 	apus_wire_endpoint_record_qos(reader, reader_partitions, &requested);
 	return apus_qos_mismatch(&offered, &requested);

@@ -32,6 +32,9 @@ static void set_common_defaults(struct apus_qos *qos)
 	qos->deadline_ns = APUS_INFINITE_NS;
 	qos->lease_ns = APUS_INFINITE_NS;
 	qos->lifespan_ns = APUS_INFINITE_NS;
+	qos->consistency.kind = APUS_ALLOW_TYPE_COERCION;
+	qos->consistency.ignore_sequence_bounds = true;
+	qos->consistency.ignore_string_bounds = true;
 }
 
 void apus_qos_writer_default(struct apus_qos *qos)
@@ -178,6 +181,18 @@ static bool representations_ok(const struct apus_qos *qos, bool is_writer)
 	return true;
 }
 
+/* Coercion that is forbidden leaves nothing to ignore; a writer has no say in it (XTypes 1.3 §7.6.3.4). */
+static bool consistency_ok(const struct apus_qos *qos, bool is_writer)
+{
+	const struct apus_type_consistency *c = &qos->consistency;
+
+	if (c->kind > APUS_ALLOW_TYPE_COERCION)
+		return false;
+	return !is_writer || (c->kind == APUS_ALLOW_TYPE_COERCION && c->ignore_sequence_bounds &&
+			      c->ignore_string_bounds && !c->ignore_member_names &&
+			      !c->prevent_type_widening && !c->force_type_validation);
+}
+
 /* In the order of the policy ids. */
 static const struct {
 	int policy;
@@ -200,6 +215,7 @@ static const struct {
 	{APUS_POLICY_TRANSPORT_PRIORITY, transport_priority_ok},
 	{APUS_POLICY_LIFESPAN, lifespan_ok},
 	{APUS_POLICY_DATA_REPRESENTATION, representations_ok},
+	{APUS_POLICY_TYPE_CONSISTENCY, consistency_ok},
 };
 
 int apus_qos_check(const struct apus_qos *qos, bool is_writer, int *policy_out)

@@ -7,6 +7,8 @@
  * area at the end of its record, so that a table can keep only the used part
  * (apus_wire_endpoint_record_bytes()).
  *
+ * The area also holds the serialised type information of local endpoints, which is bytes, not text.
+ *
  * Invariants after ACCEPT, or after a successful apus_wire_endpoint_record_make():
  *   - every text reference lies inside text[0 … text_bytes) and is followed by a NUL there; text[0] is
  *     NUL and stands for every absent text; no text contains an inner NUL;
@@ -24,6 +26,7 @@
 #include <apus/core.h>
 #include <apus/qos.h>
 #include "base/guid.h"
+#include "wire/typeid.h"
 #include "wire/verdict.h"
 
 /** Longest topic, type, partition, entity and filter name kept, in bytes without NUL. */
@@ -36,12 +39,16 @@
 #define APUS_WIRE_FILTER_PARAMETERS_MAX 100
 /** All texts of one content filter together, each with its NUL. */
 #define APUS_WIRE_FILTER_TEXT_BYTES 15360
-/** The text area: the empty text, topic and type, all partition names, a filter, at their limits. */
-#define APUS_WIRE_RECORD_TEXT                 \
-	(1 + 2 * (APUS_WIRE_NAME_BYTES + 1) + \
-	 APUS_WIRE_PARTITIONS_MAX * (APUS_WIRE_NAME_BYTES + 1) + APUS_WIRE_FILTER_TEXT_BYTES)
+/** Longest TypeInformation announced as it is; of a longer one the dependencies are left out. */
+#define APUS_WIRE_INFORMATION_BYTES 4096
+/** The text area: the empty text, topic and type, all partition names, a filter, type information, at their
+ *  limits. */
+#define APUS_WIRE_RECORD_TEXT                                                                  \
+	(1 + 2 * (APUS_WIRE_NAME_BYTES + 1) +                                                  \
+	 APUS_WIRE_PARTITIONS_MAX * (APUS_WIRE_NAME_BYTES + 1) + APUS_WIRE_FILTER_TEXT_BYTES + \
+	 APUS_WIRE_INFORMATION_BYTES)
 /** A buffer of this size holds every record the encoders can produce. */
-#define APUS_WIRE_RECORD_PAYLOAD_MAX 36864
+#define APUS_WIRE_RECORD_PAYLOAD_MAX 40960
 
 /** Builtin endpoints that exist in a participant (RTPS 2.5 table 9.4, PID_BUILTIN_ENDPOINT_SET). */
 #define APUS_WIRE_BUILTIN_SPDP_WRITER          0x00000001u
@@ -110,12 +117,10 @@ struct apus_wire_endpoint_record {
 	struct apus_guid guid;
 	bool is_writer;
 	bool expects_inline_qos; /**< readers */
-	bool has_type_hash;
-	struct apus_eid group;    /**< PID_GROUP_ENTITY_ID or of PID_GROUP_GUID; 0 if absent */
-	bool type_allow_coercion; /**< type consistency: ALLOW_TYPE_COERCION (the default) */
-	uint8_t type_hash[16];    /**< EquivalenceHash of PID_TYPE_INFORMATION, bytes 14/15 are 0 */
-	uint32_t max_sample_bytes; /**< PID_TYPE_MAX_SIZE_SERIALIZED, 0 if absent */
-	struct apus_qos qos;       /**< without partitions, see the head */
+	struct apus_eid group;   /**< PID_GROUP_ENTITY_ID or of PID_GROUP_GUID; 0 if absent */
+	struct apus_wire_type_information types; /**< PID_TYPE_INFORMATION; all 0 if absent */
+	uint32_t max_sample_bytes;               /**< PID_TYPE_MAX_SIZE_SERIALIZED, 0 if absent */
+	struct apus_qos qos;                     /**< without partitions, see the head */
 	struct apus_wire_locators unicast;
 	struct apus_wire_locators multicast;
 	struct apus_wire_text topic;
@@ -123,6 +128,8 @@ struct apus_wire_endpoint_record {
 	uint16_t partition_count;   /**< 0 = the default partition */
 	uint16_t partitions_offset; /**< in the text area: the names, each with its NUL */
 	struct apus_wire_filter filter;
+	/** Local endpoints: the serialised TypeInformation to announce, in the text area. No text. */
+	uint16_t information_offset, information_bytes;
 	uint32_t text_bytes; /**< bytes of text in use */
 	char text[APUS_WIRE_RECORD_TEXT];
 };
@@ -141,11 +148,13 @@ struct apus_wire_endpoint_source {
 	struct apus_guid guid;
 	bool is_writer;
 	bool expects_inline_qos;
-	uint32_t max_sample_bytes;  /**< 0 = not announced */
-	struct apus_eid group;      /**< of its publisher; 0 = not announced */
-	const char *topic;          /**< 1 … 255 bytes */
-	const char *type;           /**< 1 … 255 bytes */
-	const struct apus_qos *qos; /**< checked by apus_qos_check() before; with partitions */
+	uint32_t max_sample_bytes;       /**< 0 = not announced */
+	struct apus_eid group;           /**< of its publisher; 0 = not announced */
+	const char *topic;               /**< 1 … 255 bytes */
+	const char *type;                /**< 1 … 255 bytes */
+	const struct apus_qos *qos;      /**< checked by apus_qos_check() before; with partitions */
+	const uint8_t *type_information; /**< XTypes TypeInformation, CDR2_LE body; NULL = none */
+	uint32_t type_information_bytes;
 	/* Content filter; filter_name NULL = none. */
 	const char *filter_name;
 	const char *filter_class;
@@ -235,7 +244,7 @@ enum apus_wire_verdict apus_wire_liveliness_decode(const uint8_t *payload, size_
 
 /**
  * Builds a local endpoint's record. Returns 0, APUS_EINVAL (a name missing, too long, or with a filter
- * on a writer) or APUS_ELIMIT (partitions or filter over the limits above); then *record_out is
+ * on a writer, or type information that is none) or APUS_ELIMIT (partitions or filter over the limits above); then *record_out is
  * unspecified. Locators are empty; the caller sets them in the record.
  */
 int apus_wire_endpoint_record_make(const struct apus_wire_endpoint_source *source,

@@ -2,8 +2,9 @@
 /*
  * Building, reading and encoding of discovery records. Every policy that applies to the kind of endpoint
  * is written with the endpoint's own value, defaults too: no receiver has to share our idea of them.
- * Resource limits and the durability service are local matters and are not announced; neither is type
- * information (Interop: Cyclone DDS 0.10.2 drops a record whose type information it cannot read).
+ * Resource limits and the durability service are local matters and are not announced.
+ * Type information goes out as the front end serialised it (Interop: Cyclone DDS 0.10.2 drops a record whose
+ * type information it cannot read).
  */
 #include "wire/plist.h"
 #include "wire/record.h"
@@ -136,6 +137,30 @@ static void resolve_representations(struct apus_qos *qos, bool is_writer)
 	qos->representation_count = is_writer ? 1 : 2;
 }
 
+/* Takes the type information over, without the lists of dependencies where these make it too long. */
+static bool store_information(const struct apus_wire_endpoint_source *source,
+			      struct apus_wire_endpoint_record *record)
+{
+	char *out = record->text + record->text_bytes;
+	struct apus_wire_value value;
+
+	if (source->type_information_bytes == 0)
+		return true;
+	value = apus_wire_value_make(source->type_information, source->type_information_bytes,
+				     true);
+	if (!apus_wire_type_information_read(&value, &record->types))
+		return false;
+	record->information_offset = (uint16_t)record->text_bytes;
+	record->information_bytes = (uint16_t)source->type_information_bytes;
+	if (source->type_information_bytes <= APUS_WIRE_INFORMATION_BYTES)
+		memcpy(out, source->type_information, source->type_information_bytes);
+	else
+		record->information_bytes = (uint16_t)apus_wire_type_information_write(
+			&record->types, (uint8_t *)out, APUS_WIRE_INFORMATION_BYTES);
+	record->text_bytes += record->information_bytes;
+	return true;
+}
+
 int apus_wire_endpoint_record_make(const struct apus_wire_endpoint_source *source,
 				   struct apus_wire_endpoint_record *record_out)
 {
@@ -154,7 +179,6 @@ int apus_wire_endpoint_record_make(const struct apus_wire_endpoint_source *sourc
 	record_out->guid = source->guid;
 	record_out->is_writer = source->is_writer;
 	record_out->expects_inline_qos = source->expects_inline_qos;
-	record_out->type_allow_coercion = true;
 	record_out->max_sample_bytes = source->max_sample_bytes;
 	record_out->group = source->group;
 	record_out->qos = *source->qos;
@@ -167,7 +191,7 @@ int apus_wire_endpoint_record_make(const struct apus_wire_endpoint_source *sourc
 	record_out->partitions_offset =
 		store_all(record_out, source->qos->partitions, source->qos->partition_count);
 	store_filter(source, record_out);
-	return 0;
+	return store_information(source, record_out) ? 0 : APUS_EINVAL;
 }
 
 /* --- Parameters of one value --------------------------------------------------------------------- */
@@ -344,15 +368,28 @@ static void put_writer_qos(struct apus_wire_plist_writer *w,
 		put_u32_param(w, APUS_PID_TYPE_MAX_SIZE_SERIALIZED, record->max_sample_bytes);
 }
 
-/* TypeConsistencyEnforcement (XTypes 1.3 §7.6.3.4): bounds ignored, names not, widening allowed, no
- * forced validation: the specification's defaults, and what Fast DDS 2.9.1 says byte for byte. */
-static void put_type_consistency(struct apus_wire_plist_writer *w, bool allow_coercion)
+/* TypeConsistencyEnforcement (XTypes 1.3 §7.6.3.4). */
+static void put_type_consistency(struct apus_wire_plist_writer *w,
+				 const struct apus_type_consistency *c)
 {
-	static const uint8_t flags[5] = {1, 1, 0, 0, 0};
+	const uint8_t flags[5] = {c->ignore_sequence_bounds, c->ignore_string_bounds,
+				  c->ignore_member_names, c->prevent_type_widening,
+				  c->force_type_validation};
 
 	apus_wire_plist_open_param(w, APUS_PID_TYPE_CONSISTENCY);
-	apus_wire_plist_put_u16(w, allow_coercion);
+	apus_wire_plist_put_u16(w, c->kind);
 	apus_wire_plist_put_bytes(w, flags, sizeof(flags));
+	apus_wire_plist_close_param(w);
+}
+
+static void put_type_information(struct apus_wire_plist_writer *w,
+				 const struct apus_wire_endpoint_record *record)
+{
+	if (record->information_bytes == 0)
+		return;
+	apus_wire_plist_open_param(w, APUS_PID_TYPE_INFORMATION);
+	apus_wire_plist_put_bytes(w, record->text + record->information_offset,
+				  record->information_bytes);
 	apus_wire_plist_close_param(w);
 }
 
@@ -361,7 +398,7 @@ static void put_reader_qos(struct apus_wire_plist_writer *w,
 {
 	put_duration_param(w, APUS_PID_TIME_BASED_FILTER, record->qos.time_filter_ns);
 	put_bool_param(w, APUS_PID_EXPECTS_INLINE_QOS, record->expects_inline_qos);
-	put_type_consistency(w, record->type_allow_coercion);
+	put_type_consistency(w, &record->qos.consistency);
 }
 
 static void put_string_sequence(struct apus_wire_plist_writer *w, const char *text, uint32_t count)
@@ -421,6 +458,7 @@ int apus_wire_endpoint_encode(const struct apus_wire_endpoint_record *record, ui
 	put_locators(&w, APUS_PID_UNICAST_LOCATOR, &record->unicast);
 	put_locators(&w, APUS_PID_MULTICAST_LOCATOR, &record->multicast);
 	put_filter(&w, record);
+	put_type_information(&w, record);
 	return apus_wire_plist_finish(&w);
 }
 

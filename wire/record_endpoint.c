@@ -10,8 +10,6 @@
 #include "wire/record_walk.h"
 
 #define DEFAULT_BLOCKING_NS (INT64_C(100) * 1000000)
-#define EQUIVALENCE_MINIMAL 0xf1 /* XTypes 1.3 annex B: TypeIdentifier discriminator EK_MINIMAL */
-#define EQUIVALENCE_BYTES   14
 /* The longest expression kept of a filter that is over another limit. */
 #define EXPRESSION_BYTES_MAX (APUS_WIRE_FILTER_TEXT_BYTES - 3 * (APUS_WIRE_NAME_BYTES + 1) - 1)
 
@@ -181,6 +179,9 @@ static void qos_default(struct apus_qos *qos, bool is_writer)
 	qos->lease_ns = APUS_INFINITE_NS;
 	qos->lifespan_ns = APUS_INFINITE_NS;
 	qos->representation_count = 1; /* absent means XCDR1, which is 0 */
+	qos->consistency.kind = APUS_ALLOW_TYPE_COERCION;
+	qos->consistency.ignore_sequence_bounds = true;
+	qos->consistency.ignore_string_bounds = true;
 }
 
 /* --- Endpoints: identity and texts --------------------------------------------------------------- */
@@ -269,36 +270,23 @@ static enum apus_wire_verdict read_filter(struct apus_wire_value *value, struct 
 				   apus_wire_value_rest_is_zero(value));
 }
 
-/*
- * TypeInformation (XTypes 1.3 §7.6.3.2.2), XCDR2: DHEADER; EMHEADER of member 0x1001 (minimal), either
- * with a length before the member's own DHEADER or with the two in one; DHEADER of
- * TypeIdentifierWithSize; EK_MINIMAL and the hash.
- * Interop: Fast DDS 2.9.1 sends an older form under the same id. What does not look like the above is
- * ignored, never an error.
- */
-static void read_type_information(struct apus_wire_value value,
-				  struct apus_wire_endpoint_record *record)
+/* TypeConsistencyEnforcement (XTypes 1.3 §7.6.3.4); flags that an older sender leaves out are defaults. */
+static enum apus_wire_verdict read_consistency(struct apus_wire_value *value,
+					       struct apus_type_consistency *c)
 {
-	uint32_t header, length_code;
-	const uint8_t *hash;
+	uint16_t kind = apus_wire_value_u16(value);
 
-	apus_wire_value_u32(&value);
-	header = apus_wire_value_u32(&value);
-	length_code = header >> 28 & 7;
-	apus_wire_value_u32(&value);
-	if ((header & 0x0fffffff) != 0x1001 || (length_code != 4 && length_code != 5))
-		return;
-	if (length_code == 4)
-		apus_wire_value_u32(&value);
-	apus_wire_value_u32(&value);
-	if (apus_wire_value_u8(&value) != EQUIVALENCE_MINIMAL)
-		return;
-	hash = apus_wire_value_bytes(&value, EQUIVALENCE_BYTES);
-	if (!hash)
-		return;
-	memset(record->type_hash, 0, sizeof(record->type_hash));
-	memcpy(record->type_hash, hash, EQUIVALENCE_BYTES);
-	record->has_type_hash = true;
+	if (kind > APUS_ALLOW_TYPE_COERCION)
+		return APUS_WIRE_MALFORMED;
+	c->kind = (uint8_t)kind;
+	if (apus_wire_cursor_left(&value->cursor) < 5)
+		return APUS_WIRE_ACCEPT;
+	c->ignore_sequence_bounds = apus_wire_value_bool(value);
+	c->ignore_string_bounds = apus_wire_value_bool(value);
+	c->ignore_member_names = apus_wire_value_bool(value);
+	c->prevent_type_widening = apus_wire_value_bool(value);
+	c->force_type_validation = apus_wire_value_bool(value);
+	return APUS_WIRE_ACCEPT;
 }
 
 /* Known, and nothing in it is for us. */
@@ -364,15 +352,14 @@ static enum apus_wire_verdict endpoint_param(void *context, uint16_t id,
 	case APUS_PID_TYPE_MAX_SIZE_SERIALIZED:
 		record->max_sample_bytes = apus_wire_value_u32(value);
 		return APUS_WIRE_ACCEPT;
-	case APUS_PID_TYPE_CONSISTENCY: {
-		uint16_t kind = apus_wire_value_u16(value);
+	case APUS_PID_TYPE_CONSISTENCY: return read_consistency(value, &record->qos.consistency);
+	case APUS_PID_TYPE_INFORMATION: {
+		struct apus_wire_value copy = *value;
 
-		record->type_allow_coercion = kind == 1;
-		return apus_wire_accept_if(kind <= 1);
-	}
-	case APUS_PID_TYPE_INFORMATION:
-		read_type_information(*value, record);
+		/* Of no form we know: as if it were absent. */
+		apus_wire_type_information_read(&copy, &record->types);
 		return APUS_WIRE_ACCEPT;
+	}
 	default:
 		verdict = qos_param(&record->qos, id, value);
 		return verdict == APUS_WIRE_SKIP ? ignored_endpoint_param(id) : verdict;
@@ -465,7 +452,6 @@ enum apus_wire_verdict apus_wire_endpoint_decode(const uint8_t *payload, size_t 
 	memset(record_out, 0, offsetof(struct apus_wire_endpoint_record, text) + 1);
 	record_out->text_bytes = 1;
 	record_out->is_writer = is_writer;
-	record_out->type_allow_coercion = true;
 	qos_default(&record_out->qos, is_writer);
 	verdict = apus_wire_record_walk(payload, payload_bytes, endpoint_param, &context);
 	if (verdict != APUS_WIRE_ACCEPT)

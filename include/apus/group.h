@@ -27,10 +27,10 @@ extern "C" {
 
 /** What a publisher or subscriber states for its members. Zero-initialise. */
 struct apus_group_options {
-	uint8_t access_scope;  /**< enum apus_access_scope */
-	bool coherent_access;  /**< sets are offered, or requested */
-	bool ordered_access;   /**< order across instances is offered, or requested */
-	uint32_t worker_idx;   /**< the worker that all members belong to */
+	uint8_t access_scope; /**< enum apus_access_scope */
+	bool coherent_access; /**< sets are offered, or requested */
+	bool ordered_access;  /**< order across instances is offered, or requested */
+	uint32_t worker_idx;  /**< the worker that all members belong to */
 };
 
 /**

@@ -30,6 +30,11 @@ enum apus_liveliness {
 };
 enum apus_ownership { APUS_SHARED = 0, APUS_EXCLUSIVE = 1 };
 enum apus_destination_order { APUS_BY_RECEPTION = 0, APUS_BY_SOURCE = 1 };
+/** How far the types of a writer and a reader may differ (XTypes 1.3 §7.6.3.4). */
+enum apus_type_coercion {
+	APUS_DISALLOW_TYPE_COERCION = 0, /**< they must be the same */
+	APUS_ALLOW_TYPE_COERCION = 1     /**< the reader's must be assignable from the writer's */
+};
 enum apus_access_scope { APUS_SCOPE_INSTANCE = 0, APUS_SCOPE_TOPIC = 1, APUS_SCOPE_GROUP = 2 };
 
 /** Policy ids as DDS numbers them (DDS 1.4 §2.2.3, IDL PSM), used in status and diagnostics. */
@@ -60,6 +65,18 @@ enum apus_policy {
 
 /** At most this many data representations are offered or accepted by one endpoint. */
 #define APUS_REPRESENTATIONS_MAX 4
+
+/** Type consistency enforcement of a reader. It decides where both sides announce their types and these
+ *  differ; what a reader ignores here it must be able to do without. */
+struct apus_type_consistency {
+	uint8_t kind;                /**< enum apus_type_coercion; default allow */
+	bool ignore_sequence_bounds; /**< default true: longer sequences are refused by sample */
+	bool ignore_string_bounds;   /**< default true: longer strings are refused by sample */
+	bool ignore_member_names;    /**< default false; true: members are told apart by id only */
+	bool prevent_type_widening; /**< default false; true: the writer may have no further members */
+	bool force_type_validation; /**< default false; true: without type information on both sides
+				      *   there is no match */
+};
 
 /** The QoS of one writer or reader. All durations in nanoseconds, APUS_INFINITE_NS for "never". */
 struct apus_qos {
@@ -101,6 +118,8 @@ struct apus_qos {
 	 *  count 0 = the default: XCDR1 offered by writers of final types, both accepted by readers. */
 	int16_t representations[APUS_REPRESENTATIONS_MAX];
 	uint32_t representation_count;
+
+	struct apus_type_consistency consistency; /**< reader */
 };
 
 /** Fills `*qos` with the DDS defaults for a writer (RTPS 2.5 table 9.20: reliable). */

@@ -653,12 +653,12 @@ static void type_hashes_decide_where_both_have_them(void **state)
 	fixture_record(&r, 1, 1, false, "t", "T", NULL);
 	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, false), APUS_POLICY_NONE);
 	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, true), APUS_POLICY_TYPE);
-	w.has_type_hash = true;
-	w.type_hash[0] = 7;
+	w.types.minimal.kind = APUS_WIRE_EK_MINIMAL;
+	w.types.minimal.bytes[0] = 7;
 	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, false), APUS_POLICY_NONE);
-	r.has_type_hash = true;
+	r.types.minimal.kind = APUS_WIRE_EK_MINIMAL;
 	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, false), APUS_POLICY_TYPE);
-	r.type_hash[0] = 7;
+	r.types.minimal.bytes[0] = 7;
 	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, true), APUS_POLICY_NONE);
 }
 

@@ -58,8 +58,7 @@ static void forget_local(struct apus_wire_endpoint_record *r)
 {
 	r->unicast.skipped_count = 0;
 	r->multicast.skipped_count = 0;
-	r->has_type_hash = false;
-	memset(r->type_hash, 0, sizeof(r->type_hash));
+	memset(&r->types, 0, sizeof(r->types));
 	r->qos.max_samples = 0;
 	r->qos.max_instances = 0;
 	r->qos.max_samples_per_instance = 0;
@@ -68,7 +67,10 @@ static void forget_local(struct apus_wire_endpoint_record *r)
 	if (r->is_writer) {
 		r->qos.time_filter_ns = 0;
 		r->expects_inline_qos = false;
-		r->type_allow_coercion = true;
+		memset(&r->qos.consistency, 0, sizeof(r->qos.consistency));
+		r->qos.consistency.kind = APUS_ALLOW_TYPE_COERCION;
+		r->qos.consistency.ignore_sequence_bounds = true;
+		r->qos.consistency.ignore_string_bounds = true;
 	} else {
 		r->qos.strength = 0;
 		r->qos.transport_priority = 0;

@@ -184,8 +184,10 @@ static void check_endpoint(json_t *facts, const struct apus_wire_endpoint_record
 	assert_int_equal(record->max_sample_bytes, fact_int(facts, "type_max_size_serialized", 0));
 	assert_int_equal(record->expects_inline_qos,
 			 json_is_true(json_object_get(facts, "expects_inline_qos")));
-	assert_int_equal(record->has_type_hash, has_hash);
-	assert_true(record->type_allow_coercion);
+	assert_int_equal(record->types.minimal.kind, has_hash ? APUS_WIRE_EK_MINIMAL : 0);
+	assert_int_equal(record->types.complete.kind, has_hash ? APUS_WIRE_EK_COMPLETE : 0);
+	assert_int_equal(record->qos.consistency.kind, APUS_ALLOW_TYPE_COERCION);
+	assert_true(record->qos.consistency.ignore_string_bounds);
 	check_text_list(json_object_get(facts, "partitions"), partitions, count);
 	check_qos(facts, record);
 	check_filter(json_object_get(facts, "content_filter"), record);

@@ -164,6 +164,14 @@ static void draw_qos(struct apus_qos *qos, bool is_writer)
 	qos->time_filter_ns = is_writer ? 0 : draw_duration();
 	qos->strength = is_writer ? (int32_t)(draw(INT32_MAX) * 2u) : 0;
 	qos->transport_priority = is_writer ? (int32_t)draw(100) - 50 : 0;
+	qos->consistency = (struct apus_type_consistency){
+		.kind = is_writer ? APUS_ALLOW_TYPE_COERCION : (uint8_t)draw(2),
+		.ignore_sequence_bounds = is_writer || draw(2),
+		.ignore_string_bounds = is_writer || draw(2),
+		.ignore_member_names = !is_writer && draw(2),
+		.prevent_type_widening = !is_writer && draw(2),
+		.force_type_validation = !is_writer && draw(2),
+	};
 	qos->representation_count = draw(3);
 	qos->representations[0] = qos->representation_count ? (int16_t)(draw(2) * 2) : 0;
 	qos->representations[1] =
@@ -247,8 +255,57 @@ static void test_random_endpoints_survive_the_round_trip(void **state)
 	}
 }
 
+/* A TypeInformation of so many bytes: both hashes, and a member nobody knows for the rest. */
+static void make_information(uint8_t *out, uint32_t bytes)
+{
+	struct apus_wire_type_information information = {
+		.minimal = {.kind = APUS_WIRE_EK_MINIMAL, .bytes = {1, 2}},
+		.complete = {.kind = APUS_WIRE_EK_COMPLETE, .bytes = {3, 4}},
+		.minimal_bytes = 500,
+		.complete_bytes = 900,
+	};
+	size_t used = apus_wire_type_information_write(&information, out, bytes);
+
+	assert_int_equal(used, 4 + 2 * 48);
+	memset(out + used, 0, bytes - used);
+	apus_wire_store_u32le(out, bytes - 4);
+	apus_wire_store_u32le(out + used, 4u << 28 | 0x2000);
+	apus_wire_store_u32le(out + used + 4, bytes - (uint32_t)used - 8);
+}
+
+static void test_type_information_is_announced(void **state)
+{
+	static uint8_t information[APUS_WIRE_INFORMATION_BYTES + 4];
+	struct apus_qos qos = {.depth = 1, .consistency = {.kind = APUS_ALLOW_TYPE_COERCION}};
+	struct apus_wire_endpoint_source source = {.topic = "t", .type = "T", .qos = &qos};
+
+	(void)state;
+	memcpy(source.guid.bytes, test_prefix, 12);
+	source.guid.bytes[15] = 7;
+	source.type_information = information;
+	/* As it is; then, one word too long, without what is not needed. */
+	for (uint32_t more = 0; more <= 4; more += 4) {
+		int bytes;
+
+		source.type_information_bytes = APUS_WIRE_INFORMATION_BYTES + more;
+		make_information(information, source.type_information_bytes);
+		assert_int_equal(apus_wire_endpoint_record_make(&source, &record), 0);
+		assert_int_equal(record.information_bytes, more ? 100 : 4096);
+		bytes = apus_wire_endpoint_encode(&record, payload, sizeof(payload));
+		assert_true(bytes > 0);
+		assert_int_equal(decode_endpoint(payload, (size_t)bytes, false, &second),
+				 APUS_WIRE_ACCEPT);
+		assert_memory_equal(&second.types, &record.types, sizeof(second.types));
+		assert_int_equal(second.types.complete.bytes[1], 4);
+		assert_int_equal(second.types.complete_bytes, 900);
+	}
+	source.type_information_bytes = 60;
+	assert_int_equal(apus_wire_endpoint_record_make(&source, &record), APUS_EINVAL);
+}
+
 static void test_every_limit_at_once_fits(void **state)
 {
+	static uint8_t information[APUS_WIRE_INFORMATION_BYTES];
 	static struct texts t;
 	static char expression[APUS_WIRE_FILTER_TEXT_BYTES], longest[256];
 	struct apus_qos qos = {.partition_count = 64, .partitions = t.partition_list, .depth = 1};
@@ -261,10 +318,13 @@ static void test_every_limit_at_once_fits(void **state)
 		.filter_expression = expression,
 		.filter_parameters = t.parameter_list,
 		.filter_parameter_count = 100,
+		.type_information = information,
+		.type_information_bytes = sizeof(information),
 	};
 	int bytes;
 
 	(void)state;
+	make_information(information, sizeof(information));
 	memset(longest, 'x', 255);
 	memset(expression, 'e', APUS_WIRE_FILTER_TEXT_BYTES - 3 * 256 - 1 - 100);
 	for (size_t i = 0; i < 64; i++)
@@ -280,9 +340,9 @@ static void test_every_limit_at_once_fits(void **state)
 			(struct apus_locator){1, 7400, {[15] = 1}};
 	record.unicast.count = record.multicast.count = 8;
 	bytes = apus_wire_endpoint_encode(&record, payload, sizeof(payload));
-	assert_true(bytes > 33000);
+	assert_true(bytes > 37000);
 	assert_int_equal(decode_endpoint(payload, (size_t)bytes, false, &second), APUS_WIRE_ACCEPT);
-	assert_memory_equal(record.text, second.text, APUS_WIRE_RECORD_TEXT);
+	assert_memory_equal(record.text, second.text, record.information_offset);
 	assert_false(second.filter.over_limit);
 
 	strcat(expression, "e");
@@ -460,6 +520,7 @@ int main(void)
 		cmocka_unit_test(test_malformed_filter_rejects_the_record),
 		cmocka_unit_test(test_random_endpoints_survive_the_round_trip),
 		cmocka_unit_test(test_every_limit_at_once_fits),
+		cmocka_unit_test(test_type_information_is_announced),
 		cmocka_unit_test(test_make_refuses),
 		cmocka_unit_test(test_default_representations_are_said),
 		cmocka_unit_test(test_compact_copy_is_a_record),

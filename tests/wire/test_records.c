@@ -340,29 +340,73 @@ static void test_partitions(void **state)
 static void test_type_information(void **state)
 {
 	/* XTypes 1.3: both forms of the member header, then what must be passed over. */
-	static const uint32_t good4[] = {0x60,       0x40001001, 0x28,       0x24,       0x14,
-					 0x030201f1, 0x07060504, 0x0b0a0908, 0x000e0d0c, 200};
-	static const uint32_t good5[] = {0x60,       0x50001001, 0x24,       0x14, 0x030201f1,
-					 0x07060504, 0x0b0a0908, 0x000e0d0c, 200};
-	static const uint32_t complete[] = {0x60,       0x40001002, 0x28,       0x24,       0x14,
-					    0x030201f1, 0x07060504, 0x0b0a0908, 0x000e0d0c, 200};
-	static const uint8_t hash[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0, 0};
+	static const uint32_t good4[] = {0x30,       0x40001001, 0x28,       0x24,       0x14,
+					 0x030201f1, 0x07060504, 0x0b0a0908, 0x000e0d0c, 200,
+					 0,          4,          0};
+	static const uint32_t good5[] = {0x2c,       0x50001001, 0x24, 0x14, 0x030201f1, 0x07060504,
+					 0x0b0a0908, 0x000e0d0c, 200,  0,    4,          0};
+	static const uint32_t complete[] = {0x30,       0x40001002, 0x28,       0x24,       0x14,
+					    0x030201f2, 0x07060504, 0x0b0a0908, 0x000e0d0c, 200,
+					    0,          4,          0};
+	static const uint8_t hash[14] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
+	uint32_t changed[13];
 
 	(void)state;
-	assert_int_equal(with_words(true, APUS_PID_TYPE_INFORMATION, good4, 10), APUS_WIRE_ACCEPT);
-	assert_true(record.has_type_hash);
-	assert_memory_equal(record.type_hash, hash, 16);
-	assert_int_equal(with_words(true, APUS_PID_TYPE_INFORMATION, good5, 9), APUS_WIRE_ACCEPT);
-	assert_true(record.has_type_hash);
-	assert_memory_equal(record.type_hash, hash, 16);
-	assert_int_equal(with_words(true, APUS_PID_TYPE_INFORMATION, complete, 10),
+	assert_int_equal(with_words(true, APUS_PID_TYPE_INFORMATION, good4, 13), APUS_WIRE_ACCEPT);
+	assert_int_equal(record.types.minimal.kind, APUS_WIRE_EK_MINIMAL);
+	assert_memory_equal(record.types.minimal.bytes, hash, 14);
+	assert_int_equal(record.types.minimal_bytes, 200);
+	assert_int_equal(record.types.complete.kind, APUS_WIRE_EK_NONE);
+	assert_int_equal(with_words(true, APUS_PID_TYPE_INFORMATION, good5, 12), APUS_WIRE_ACCEPT);
+	assert_memory_equal(record.types.minimal.bytes, hash, 14);
+	assert_int_equal(with_words(true, APUS_PID_TYPE_INFORMATION, complete, 13),
 			 APUS_WIRE_ACCEPT);
-	assert_false(record.has_type_hash);
-	for (size_t words = 0; words < 9; words++) {
+	assert_int_equal(record.types.minimal.kind, APUS_WIRE_EK_NONE);
+	assert_int_equal(record.types.complete.kind, APUS_WIRE_EK_COMPLETE);
+	assert_memory_equal(record.types.complete.bytes, hash, 14);
+	for (size_t words = 0; words < 13; words++) {
 		assert_int_equal(with_words(true, APUS_PID_TYPE_INFORMATION, good4, words),
 				 APUS_WIRE_ACCEPT);
-		assert_false(record.has_type_hash);
+		assert_int_equal(record.types.minimal.kind, APUS_WIRE_EK_NONE);
 	}
+	/* A length one too long, a hash of the wrong kind, an identifier that is no hash. */
+	for (size_t i = 0; i < 5; i++) {
+		memcpy(changed, good4, sizeof(changed));
+		changed[i] += i == 1 ? 0 : 0x100;
+		if (i == 1)
+			changed[5] = 0x030201f2;
+		assert_int_equal(with_words(true, APUS_PID_TYPE_INFORMATION, changed, 13),
+				 APUS_WIRE_ACCEPT);
+		assert_int_equal(record.types.minimal.kind, APUS_WIRE_EK_NONE);
+		assert_int_equal(record.types.complete.kind, APUS_WIRE_EK_NONE);
+	}
+}
+
+static void test_type_consistency(void **state)
+{
+	static const uint32_t strict[] = {0x00000000, 0x00010100};
+	static const uint32_t every[] = {0x01010001, 0x00010101};
+	static const uint32_t kind_only[] = {0x00000000};
+	static const uint32_t bad_kind[] = {0x00000002, 0}, bad_flag[] = {0x02000001, 0};
+	const struct apus_type_consistency *c = &record.qos.consistency;
+
+	(void)state;
+	assert_int_equal(with_words(false, APUS_PID_TYPE_CONSISTENCY, strict, 2), APUS_WIRE_ACCEPT);
+	assert_int_equal(c->kind, APUS_DISALLOW_TYPE_COERCION);
+	assert_false(c->ignore_sequence_bounds || c->ignore_string_bounds ||
+		     c->ignore_member_names);
+	assert_true(c->prevent_type_widening && c->force_type_validation);
+	assert_int_equal(with_words(false, APUS_PID_TYPE_CONSISTENCY, every, 2), APUS_WIRE_ACCEPT);
+	assert_int_equal(c->kind, APUS_ALLOW_TYPE_COERCION);
+	assert_true(c->ignore_sequence_bounds && c->ignore_string_bounds &&
+		    c->ignore_member_names && c->prevent_type_widening && c->force_type_validation);
+	assert_int_equal(with_words(false, APUS_PID_TYPE_CONSISTENCY, kind_only, 1),
+			 APUS_WIRE_ACCEPT);
+	assert_true(c->kind == APUS_DISALLOW_TYPE_COERCION && c->ignore_string_bounds);
+	assert_int_equal(with_words(false, APUS_PID_TYPE_CONSISTENCY, bad_kind, 2),
+			 APUS_WIRE_MALFORMED);
+	assert_int_equal(with_words(false, APUS_PID_TYPE_CONSISTENCY, bad_flag, 2),
+			 APUS_WIRE_MALFORMED);
 }
 
 int main(void)
@@ -378,6 +422,7 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_partitions),
 		cmocka_unit_test(test_type_information),
+		cmocka_unit_test(test_type_consistency),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
