@@ -2,8 +2,8 @@
 /*
  * Between the stages of the filter compiler: text -> tokens -> leaves and nodes -> program.
  *
- * The parser knows grammar and no types, the compiler types and no grammar. New predicates (LIKE, IN,
- * IS NULL …) are new tokens, a new kind of leaf and its tests; nodes and targets stay as they are.
+ * The parser knows grammar and no types, the compiler types and no grammar. A new predicate is a new
+ * token, a new kind of leaf and its tests; nodes and targets stay as they are.
  */
 #ifndef APUS_CONTROL_FILTER_INTERNAL_H
 #define APUS_CONTROL_FILTER_INTERNAL_H
@@ -27,7 +27,13 @@ enum apus_ctl_filter_token_kind {
 	APUS_CTL_TOKEN_OR,
 	APUS_CTL_TOKEN_NOT,
 	APUS_CTL_TOKEN_BETWEEN,
-	APUS_CTL_TOKEN_UNSUPPORTED, /* a keyword of the language that this version does not compile */
+	APUS_CTL_TOKEN_LIKE,
+	APUS_CTL_TOKEN_MATCH,
+	APUS_CTL_TOKEN_IN,
+	APUS_CTL_TOKEN_IS,
+	APUS_CTL_TOKEN_NULL,
+	APUS_CTL_TOKEN_ESCAPE,
+	APUS_CTL_TOKEN_COMMA,
 };
 
 enum apus_ctl_filter_op {
@@ -38,6 +44,10 @@ enum apus_ctl_filter_op {
 	APUS_CTL_OP_GE,
 	APUS_CTL_OP_GT,
 	APUS_CTL_OP_BETWEEN,
+	APUS_CTL_OP_LIKE,
+	APUS_CTL_OP_MATCH,
+	APUS_CTL_OP_IN,
+	APUS_CTL_OP_IS_NULL,
 };
 
 struct apus_ctl_filter_token {
@@ -52,11 +62,13 @@ struct apus_ctl_filter_lexer {
 	uint32_t at;
 };
 
-/** One comparison or range. `a op b`, or `a BETWEEN b AND c`. */
+/** One predicate: `a op b`, `a BETWEEN b AND c`, `a LIKE b [ESCAPE c]`, `a MATCH b`, `a IS NULL`,
+ *  `a IN (items)`. */
 struct apus_ctl_filter_leaf {
 	uint8_t op;
-	bool negated; /* NOT BETWEEN */
-	struct apus_ctl_filter_token a, b, c;
+	bool negated;                         /* NOT BETWEEN, NOT LIKE, …, IS NOT NULL */
+	struct apus_ctl_filter_token a, b, c; /* c: END where there is none */
+	uint32_t first_item, item_count;      /* IN: of the tree's items */
 };
 
 enum apus_ctl_filter_node_kind { APUS_CTL_NODE_LEAF, APUS_CTL_NODE_AND, APUS_CTL_NODE_OR };
@@ -69,11 +81,13 @@ struct apus_ctl_filter_node {
 	uint16_t first_leaf;  /* leftmost leaf below; the leaf itself for a LEAF */
 };
 
-/** What the parser fills. Capacities: `leaf_capacity` leaves, twice as many nodes. */
+/** What the parser fills. Capacities: `leaf_capacity` leaves, twice as many nodes, and items for each
+ *  comma of the text and each leaf. */
 struct apus_ctl_filter_tree {
 	struct apus_ctl_filter_leaf *leaves;
 	struct apus_ctl_filter_node *nodes;
-	uint32_t leaf_capacity, leaf_count, node_count;
+	struct apus_ctl_filter_token *items;
+	uint32_t leaf_capacity, leaf_count, node_count, item_count;
 };
 
 /**
@@ -187,6 +201,50 @@ int apus_ctl_filter_bind_number(struct apus_ctl_filter_operands *o,
 int apus_ctl_filter_bind_text(struct apus_ctl_filter_operands *o,
 			      const struct apus_ctl_filter_token *t,
 			      struct apus_ctl_filter_text *text_out);
+
+/** Growing bytes, for parts whose size is known only when they are made. */
+struct apus_ctl_filter_blob {
+	uint8_t *bytes; /* malloc'ed */
+	uint32_t count, capacity;
+};
+
+/** Appends `bytes` zeroed bytes at a multiple of 8. Returns where, or APUS_ENOMEM. */
+int64_t apus_ctl_filter_blob_add(struct apus_ctl_filter_blob *blob, size_t bytes);
+
+/** A LIKE or MATCH pattern in compiled form: segments in a blob, or no more than plain text. */
+struct apus_ctl_filter_pattern {
+	bool plain; /* nothing varies: the text itself is all that matches */
+	uint32_t at, segment_count, alternatives;
+};
+
+/**
+ * Compiles a pattern. escape: of LIKE, -1 for none; MATCH has its own.
+ * Returns 0; APUS_EFILTER with a constant text in `*reason_out`; APUS_ENOMEM. Linear in the text.
+ */
+int apus_ctl_filter_compile_pattern(struct apus_ctl_filter_blob *blob, bool match, int escape,
+				    const char *text, uint32_t length,
+				    struct apus_ctl_filter_pattern *pattern_out,
+				    const char **reason_out);
+
+/** Steps one walk may have: a bound on types that put very many members before the wanted one. */
+#define APUS_CTL_FILTER_STEPS_MAX 2048
+
+/** One compilation. Arrays lie behind it in one scratch block. */
+struct apus_ctl_filter_compiler {
+	struct apus_ctl_filter_operands operands;
+	struct apus_ctl_filter_tree tree;
+	struct apus_ctl_filter_blob data;
+	struct apus_dp_test *tests;
+	uint16_t *first_test; /* of each leaf, and of the end */
+	uint32_t test_count;
+	uint32_t alternatives; /* of all MATCH patterns; bounded like leaves */
+	struct apus_wire_step steps[2][APUS_CTL_FILTER_STEPS_MAX];
+};
+
+/** Appends the test of one leaf (two for a range that is no interval of constants), without targets.
+ *  Returns 0, APUS_EFILTER (error filled) or APUS_ENOMEM. */
+int apus_ctl_filter_compile_leaf(struct apus_ctl_filter_compiler *c,
+				 const struct apus_ctl_filter_leaf *leaf);
 
 /** Fails at a token of the expression: `what: 'token'`. Returns APUS_EFILTER. */
 int apus_ctl_filter_fail_at(struct apus_ctl_filter_operands *o,

@@ -56,21 +56,19 @@ static bool is_space(char c)
 
 static const struct keyword {
 	const char *name;
-	uint8_t kind;
+	uint8_t length, kind;
 } keywords[] = {
-	{"AND", APUS_CTL_TOKEN_AND},          {"OR", APUS_CTL_TOKEN_OR},
-	{"NOT", APUS_CTL_TOKEN_NOT},          {"BETWEEN", APUS_CTL_TOKEN_BETWEEN},
-	{"TRUE", APUS_CTL_TOKEN_TRUE},        {"FALSE", APUS_CTL_TOKEN_FALSE},
-	{"LIKE", APUS_CTL_TOKEN_UNSUPPORTED}, {"MATCH", APUS_CTL_TOKEN_UNSUPPORTED},
-	{"IN", APUS_CTL_TOKEN_UNSUPPORTED},   {"IS", APUS_CTL_TOKEN_UNSUPPORTED},
-	{"NULL", APUS_CTL_TOKEN_UNSUPPORTED}, {"ESCAPE", APUS_CTL_TOKEN_UNSUPPORTED},
+	{"AND", 3, APUS_CTL_TOKEN_AND},   {"OR", 2, APUS_CTL_TOKEN_OR},
+	{"NOT", 3, APUS_CTL_TOKEN_NOT},   {"BETWEEN", 7, APUS_CTL_TOKEN_BETWEEN},
+	{"TRUE", 4, APUS_CTL_TOKEN_TRUE}, {"FALSE", 5, APUS_CTL_TOKEN_FALSE},
+	{"LIKE", 4, APUS_CTL_TOKEN_LIKE}, {"MATCH", 5, APUS_CTL_TOKEN_MATCH},
+	{"IN", 2, APUS_CTL_TOKEN_IN},     {"IS", 2, APUS_CTL_TOKEN_IS},
+	{"NULL", 4, APUS_CTL_TOKEN_NULL}, {"ESCAPE", 6, APUS_CTL_TOKEN_ESCAPE},
 };
 
-static bool same_word(const char *text, uint32_t length, const char *upper)
+static bool same_word(const char *text, const char *upper)
 {
-	if (strlen(upper) != length)
-		return false;
-	for (uint32_t i = 0; i < length; i++) {
+	for (uint32_t i = 0; upper[i]; i++) {
 		char c = text[i];
 
 		if (c >= 'a' && c <= 'z')
@@ -81,22 +79,44 @@ static bool same_word(const char *text, uint32_t length, const char *upper)
 	return true;
 }
 
+/* [3] of a member path: decimal, nothing else within the brackets. */
+static int skip_index(struct apus_ctl_filter_lexer *lx, struct apus_filter_error *error)
+{
+	uint32_t open = lx->at++;
+
+	while (is_digit(lx->text[lx->at]))
+		lx->at++;
+	if (lx->text[lx->at] != ']' || lx->at == open + 1)
+		return apus_ctl_filter_fail(error, open, lx->at - open,
+					    "an index is a number in brackets, as in [0]");
+	lx->at++;
+	if (is_name(lx->text[lx->at]))
+		return apus_ctl_filter_fail(error, lx->at, 1,
+					    "'.' or an operator is expected after ']'");
+	return 0;
+}
+
 static int lex_name(struct apus_ctl_filter_lexer *lx, struct apus_ctl_filter_token *t,
 		    struct apus_filter_error *error)
 {
 	const char *text = lx->text;
 
-	while (is_name(text[lx->at]) || (text[lx->at] == '.' && is_name_start(text[lx->at + 1])))
-		lx->at++;
+	for (;;) {
+		if (is_name(text[lx->at]) ||
+		    (text[lx->at] == '.' && is_name_start(text[lx->at + 1])))
+			lx->at++;
+		else if (text[lx->at] != '[')
+			break;
+		else if (skip_index(lx, error) < 0)
+			return APUS_EFILTER;
+	}
 	if (text[lx->at] == '.')
 		return apus_ctl_filter_fail(error, lx->at, 1,
 					    "a member name is expected after '.'");
-	if (text[lx->at] == '[')
-		return apus_ctl_filter_fail(error, lx->at, 1,
-					    "elements of arrays and sequences are not supported");
 	t->kind = APUS_CTL_TOKEN_NAME;
 	for (size_t i = 0; i < APUS_ARRAY_LENGTH(keywords); i++)
-		if (same_word(text + t->position, lx->at - t->position, keywords[i].name))
+		if (keywords[i].length == lx->at - t->position &&
+		    same_word(text + t->position, keywords[i].name))
 			t->kind = keywords[i].kind;
 	return 0;
 }
@@ -250,6 +270,10 @@ static int lex_one(struct apus_ctl_filter_lexer *lx, struct apus_ctl_filter_toke
 	case '(':
 	case ')':
 		t->kind = p[0] == '(' ? APUS_CTL_TOKEN_OPEN : APUS_CTL_TOKEN_CLOSE;
+		lx->at++;
+		return 0;
+	case ',':
+		t->kind = APUS_CTL_TOKEN_COMMA;
 		lx->at++;
 		return 0;
 	default: return lex_operator(lx, t, error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Grammar of the filter language: precedence NOT > AND > OR, parentheses, comparisons and ranges.
+ * Grammar of the filter language: precedence NOT > AND > OR, parentheses, and the predicates.
  *
  * An operator-precedence parser with two explicit stacks. Open parentheses and pending NOTs are limited
  * by the declared depth, and between two of them at most one AND and one OR can wait, so both stacks
@@ -36,10 +36,6 @@ static int unexpected(struct parser *p, const char *expected)
 	if (t->kind == APUS_CTL_TOKEN_END)
 		return apus_ctl_filter_fail(p->error, t->position, 0, "%s is expected at the end",
 					    expected);
-	if (t->kind == APUS_CTL_TOKEN_UNSUPPORTED)
-		return apus_ctl_filter_fail(p->error, t->position, t->length,
-					    "'%.*s' is not supported", (int)t->length,
-					    p->lexer.text + t->position);
 	return apus_ctl_filter_fail(p->error, t->position, t->length, "%s is expected, not '%.*s'",
 				    expected, t->length < 40 ? (int)t->length : 40,
 				    p->lexer.text + t->position);
@@ -73,26 +69,90 @@ static int parse_range(struct parser *p, struct apus_ctl_filter_leaf *leaf)
 	return result < 0 ? result : take_operand(p, &leaf->c);
 }
 
+/* What follows `a IN`: at least one value, in parentheses. */
+static int parse_items(struct parser *p, struct apus_ctl_filter_leaf *leaf)
+{
+	struct apus_ctl_filter_tree *tree = p->tree;
+	int result = next(p);
+
+	leaf->first_item = tree->item_count;
+	if (result == 0 && p->token.kind != APUS_CTL_TOKEN_OPEN)
+		return unexpected(p, "the '(' of the list");
+	do {
+		if (result == 0)
+			result = next(p);
+		if (result == 0)
+			result = take_operand(p, &tree->items[tree->item_count++]);
+	} while (result == 0 && p->token.kind == APUS_CTL_TOKEN_COMMA);
+	if (result < 0)
+		return result;
+	leaf->item_count = tree->item_count - leaf->first_item;
+	if (p->token.kind != APUS_CTL_TOKEN_CLOSE)
+		return unexpected(p, "',' or the ')' of the list");
+	return next(p);
+}
+
+/* What follows `a LIKE` or `a MATCH`. */
+static int parse_pattern(struct parser *p, struct apus_ctl_filter_leaf *leaf)
+{
+	int result = next(p);
+
+	if (result == 0)
+		result = take_operand(p, &leaf->b);
+	if (result < 0 || p->token.kind != APUS_CTL_TOKEN_ESCAPE)
+		return result;
+	if (leaf->op == APUS_CTL_OP_MATCH)
+		return unexpected(p, "AND, OR or the end (MATCH has no ESCAPE)");
+	result = next(p);
+	return result < 0 ? result : take_operand(p, &leaf->c);
+}
+
+/* What follows `a IS`. */
+static int parse_null(struct parser *p, struct apus_ctl_filter_leaf *leaf)
+{
+	int result = next(p);
+
+	leaf->negated = p->token.kind == APUS_CTL_TOKEN_NOT;
+	if (result == 0 && leaf->negated)
+		result = next(p);
+	if (result < 0)
+		return result;
+	if (p->token.kind != APUS_CTL_TOKEN_NULL)
+		return unexpected(p, leaf->negated ? "NULL" : "NULL or NOT NULL");
+	return next(p);
+}
+
+/* What follows `a` or `a NOT`. */
+static int parse_relation(struct parser *p, struct apus_ctl_filter_leaf *leaf)
+{
+	switch (p->token.kind) {
+	case APUS_CTL_TOKEN_BETWEEN: leaf->op = APUS_CTL_OP_BETWEEN; return parse_range(p, leaf);
+	case APUS_CTL_TOKEN_LIKE: leaf->op = APUS_CTL_OP_LIKE; return parse_pattern(p, leaf);
+	case APUS_CTL_TOKEN_MATCH: leaf->op = APUS_CTL_OP_MATCH; return parse_pattern(p, leaf);
+	case APUS_CTL_TOKEN_IN: leaf->op = APUS_CTL_OP_IN; return parse_items(p, leaf);
+	default:
+		return unexpected(p, leaf->negated ? "BETWEEN, LIKE, MATCH or IN" : "a comparison");
+	}
+}
+
 static int parse_leaf(struct parser *p, struct apus_ctl_filter_leaf *leaf)
 {
 	int result = take_operand(p, &leaf->a);
 
 	if (result < 0)
 		return result;
-	if (p->token.kind == APUS_CTL_TOKEN_COMPARE) {
+	switch (p->token.kind) {
+	case APUS_CTL_TOKEN_COMPARE:
 		leaf->op = p->token.value;
 		result = next(p);
 		return result < 0 ? result : take_operand(p, &leaf->b);
-	}
-	leaf->op = APUS_CTL_OP_BETWEEN;
-	leaf->negated = p->token.kind == APUS_CTL_TOKEN_NOT;
-	if (leaf->negated)
+	case APUS_CTL_TOKEN_IS: leaf->op = APUS_CTL_OP_IS_NULL; return parse_null(p, leaf);
+	case APUS_CTL_TOKEN_NOT:
+		leaf->negated = true;
 		result = next(p);
-	if (result < 0)
-		return result;
-	if (p->token.kind != APUS_CTL_TOKEN_BETWEEN)
-		return unexpected(p, leaf->negated ? "BETWEEN" : "a comparison");
-	return parse_range(p, leaf);
+		/* fall through */
+	default: return result < 0 ? result : parse_relation(p, leaf);
+	}
 }
 
 static void push_node(struct parser *p, struct apus_ctl_filter_node node)
@@ -111,7 +171,7 @@ static int add_leaf(struct parser *p)
 		return apus_ctl_filter_fail(p->error, p->token.position, p->token.length,
 					    "more than %u comparisons",
 					    (unsigned int)tree->leaf_capacity);
-	*leaf = (struct apus_ctl_filter_leaf){.negated = false};
+	*leaf = (struct apus_ctl_filter_leaf){.c.kind = APUS_CTL_TOKEN_END};
 	push_node(p, (struct apus_ctl_filter_node){.kind = APUS_CTL_NODE_LEAF,
 						   .first_leaf = (uint16_t)tree->leaf_count++});
 	return parse_leaf(p, leaf);

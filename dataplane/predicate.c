@@ -15,11 +15,11 @@
 #include "dataplane/predicate_program.h"
 #include "wire/cdr.h"
 
-/** The block: this header, then tests, steps, fields and text at the offsets it names. */
+/** The block: this header, then tests, steps, fields, data and text at the offsets it names. */
 struct apus_dp_predicate {
 	uint16_t test_count, field_count;
 	uint16_t step_count[2];
-	uint32_t steps_at[2], fields_at, text_at;
+	uint32_t steps_at[2], fields_at, data_at, text_at;
 	bool delimited;
 	bool has_checked; /* some field has value_bits */
 	bool has_strings; /* some field is a string */
@@ -170,14 +170,48 @@ static const struct apus_dp_field *fields_of(const struct apus_dp_predicate *p)
 	return (const struct apus_dp_field *)((const char *)p + p->fields_at);
 }
 
-static bool hold_compare(const struct apus_dp_predicate *p, const struct apus_dp_test *t,
-			 const struct apus_wire_slot *slots, bool swap)
+static bool in_set(const uint64_t *keys, uint64_t count, uint64_t key)
+{
+	while (count > 1) { /* the answer, if any, is in keys[0 … count) */
+		uint64_t half = count / 2;
+
+		keys = keys[half] <= key ? keys + half : keys;
+		count -= half;
+	}
+	return *keys == key;
+}
+
+static bool in_texts(const struct apus_dp_text *texts, uint64_t count, const char *text,
+		     const struct apus_wire_slot *s)
+{
+	uint64_t low = 0;
+
+	while (low < count) {
+		uint64_t middle = low + (count - low) / 2;
+		unsigned int order = compare_bytes(s->bytes, s->length, text + texts[middle].at,
+						   texts[middle].length);
+
+		if (order == APUS_DP_EQUAL)
+			return true;
+		if (order == APUS_DP_LESS)
+			count = middle;
+		else
+			low = middle + 1;
+	}
+	return false;
+}
+
+static bool holds(const struct apus_dp_predicate *p, const struct apus_dp_test *t,
+		  const struct apus_wire_slot *slots, bool swap)
 {
 	const struct apus_wire_slot *a = &slots[t->field], *b = &slots[t->field_b];
 	const char *text = (const char *)p + p->text_at;
+	const uint8_t *data = (const uint8_t *)p + p->data_at;
 	struct number x, y;
 
 	switch (t->op) {
+	case APUS_DP_RANGE:
+		return load_key(fields_of(p)[t->field].load, a->bytes, swap) - t->low <= t->span;
 	case APUS_DP_TEXT:
 		if (t->accept == APUS_DP_EQUAL)
 			return a->length == t->span &&
@@ -185,11 +219,26 @@ static bool hold_compare(const struct apus_dp_predicate *p, const struct apus_dp
 		return compare_bytes(a->bytes, a->length, text + t->low, t->span) & t->accept;
 	case APUS_DP_STRINGS:
 		return compare_bytes(a->bytes, a->length, b->bytes, b->length) & t->accept;
+	case APUS_DP_PRESENT: return true;
+	case APUS_DP_SET:
+		return in_set((const uint64_t *)(data + t->low), t->span,
+			      load_key(fields_of(p)[t->field].load, a->bytes, swap));
+	case APUS_DP_TEXTS:
+		return in_texts((const struct apus_dp_text *)(data + t->low), t->span, text, a);
+	case APUS_DP_PATTERN:
+		return apus_dp_pattern_match(data, (const struct apus_dp_segment *)(data + t->low),
+					     (uint32_t)t->span, a->bytes, a->length);
 	default:
 		x = load_number(fields_of(p)[t->field].load, a->bytes, swap);
 		y = load_number(fields_of(p)[t->field_b].load, b->bytes, swap);
 		return compare_numbers(&x, &y) & t->accept;
 	}
+}
+
+/* True if the sample lacks a field of the test. */
+static inline bool lacks(const struct apus_dp_test *t, const struct apus_wire_slot *slots)
+{
+	return !slots[t->field].bytes || !slots[t->field_b].bytes;
 }
 
 /* True if a string has a NUL among its characters. In a payload at least eight bytes stand in front of
@@ -220,6 +269,8 @@ static bool values_valid(const struct apus_dp_predicate *p, const struct apus_wi
 	const struct apus_dp_field *fields = fields_of(p);
 
 	for (uint32_t i = 0; i < p->field_count; i++) {
+		if (!slots[i].bytes)
+			continue;
 		if (fields[i].value_bits &&
 		    load_value(fields[i].load, slots[i].bytes, swap) >> fields[i].value_bits)
 			return false;
@@ -261,48 +312,86 @@ enum apus_dp_verdict apus_dp_predicate_eval(const struct apus_dp_predicate *pred
 		return APUS_DP_ERROR;
 	while (at < p->test_count) {
 		const struct apus_dp_test *t = &p->tests[at];
-		bool holds;
 
-		if (t->op == APUS_DP_RANGE) {
-			uint8_t load = fields_of(p)[t->field].load;
-
-			holds = load_key(load, slots[t->field].bytes, c.swap) - t->low <= t->span;
-		} else {
-			holds = hold_compare(p, t, slots, c.swap);
-		}
-		at = holds ? t->on_true : t->on_false;
+		if (APUS_UNLIKELY(lacks(t, slots)))
+			at = t->on_absent;
+		else
+			at = holds(p, t, slots, c.swap) ? t->on_true : t->on_false;
 	}
 	return at == APUS_DP_TO_PASS ? APUS_DP_PASS : APUS_DP_REJECT;
 }
 
 /* ---- assembling -------------------------------------------------------------------------------- */
 
-static bool test_valid(const struct apus_dp_program *p, uint32_t index)
+static bool targets_valid(const struct apus_dp_program *p, uint32_t index)
 {
 	const struct apus_dp_test *t = &p->tests[index];
-	const uint16_t targets[2] = {t->on_true, t->on_false};
-	bool string = t->op == APUS_DP_TEXT || t->op == APUS_DP_STRINGS;
-	bool second = t->op == APUS_DP_NUMBERS || t->op == APUS_DP_STRINGS;
+	const uint16_t targets[] = {t->on_true, t->on_false,
+				    t->on_absent ? t->on_absent : APUS_DP_TO_REJECT};
 
-	for (int i = 0; i < 2; i++) {
+	for (size_t i = 0; i < APUS_ARRAY_LENGTH(targets); i++) {
 		if (targets[i] < APUS_DP_TO_REJECT &&
 		    (targets[i] <= index || targets[i] >= p->test_count))
 			return false;
 	}
-	if (t->op > APUS_DP_STRINGS || t->field >= p->field_count || t->field_b >= p->field_count)
+	return true;
+}
+
+/* True if `count` things of `bytes` each, aligned to 8, lie within the data from `at` on. */
+static bool data_holds(const struct apus_dp_program *p, uint64_t at, uint64_t count, size_t bytes)
+{
+	return at % 8 == 0 && at <= p->data_bytes && count <= (p->data_bytes - at) / bytes;
+}
+
+static bool texts_valid(const struct apus_dp_program *p, const struct apus_dp_test *t)
+{
+	const struct apus_dp_text *texts;
+
+	if (!data_holds(p, t->low, t->span, sizeof(*texts)))
 		return false;
-	if ((p->fields[t->field].load == APUS_DP_STRING) != string)
+	texts = (const struct apus_dp_text *)(p->data + t->low);
+	for (uint64_t i = 0; i < t->span; i++)
+		if (texts[i].at > p->text_bytes || texts[i].length > p->text_bytes - texts[i].at)
+			return false;
+	return true;
+}
+
+static bool operand_valid(const struct apus_dp_program *p, const struct apus_dp_test *t)
+{
+	switch (t->op) {
+	case APUS_DP_TEXT: return t->low <= p->text_bytes && t->span <= p->text_bytes - t->low;
+	case APUS_DP_SET: return t->span > 0 && data_holds(p, t->low, t->span, sizeof(uint64_t));
+	case APUS_DP_TEXTS: return texts_valid(p, t);
+	case APUS_DP_PATTERN:
+		return data_holds(p, t->low, t->span, sizeof(struct apus_dp_segment)) &&
+		       apus_dp_pattern_valid(p->data, p->data_bytes,
+					     (const struct apus_dp_segment *)(p->data + t->low),
+					     (uint32_t)t->span);
+	default: return true;
+	}
+}
+
+static bool test_valid(const struct apus_dp_program *p, uint32_t index)
+{
+	const struct apus_dp_test *t = &p->tests[index];
+	bool string = t->op == APUS_DP_TEXT || t->op == APUS_DP_STRINGS || t->op == APUS_DP_TEXTS ||
+		      t->op == APUS_DP_PATTERN;
+	bool second = t->op == APUS_DP_NUMBERS || t->op == APUS_DP_STRINGS;
+
+	if (t->op > APUS_DP_PATTERN || t->field >= p->field_count || t->field_b >= p->field_count)
+		return false;
+	if (t->op != APUS_DP_PRESENT && (p->fields[t->field].load == APUS_DP_STRING) != string)
 		return false;
 	if (second && (p->fields[t->field_b].load == APUS_DP_STRING) != string)
 		return false;
-	return t->op != APUS_DP_TEXT ||
-	       (t->low <= p->text_bytes && t->span <= p->text_bytes - t->low);
+	return targets_valid(p, index) && operand_valid(p, t);
 }
 
 static bool program_valid(const struct apus_dp_program *p)
 {
 	if (p->field_count == 0 || p->field_count > APUS_DP_FIELDS_MAX || p->test_count == 0 ||
-	    p->test_count > APUS_DP_TESTS_MAX || p->text_bytes > INT32_MAX)
+	    p->test_count > APUS_DP_TESTS_MAX || p->text_bytes > INT32_MAX / 2 ||
+	    p->data_bytes > INT32_MAX / 2)
 		return false;
 	for (int x = 0; x < 2; x++) {
 		if (p->step_count[x] > UINT16_MAX)
@@ -332,6 +421,9 @@ static size_t lay_out(const struct apus_dp_program *program, struct apus_dp_pred
 	}
 	header->fields_at = (uint32_t)at;
 	at += program->field_count * sizeof(struct apus_dp_field);
+	at = (at + 7) & ~(size_t)7;
+	header->data_at = (uint32_t)at;
+	at += program->data_bytes;
 	header->text_at = (uint32_t)at;
 	return at + program->text_bytes;
 }
@@ -348,6 +440,15 @@ static void place(struct apus_dp_predicate *p, uint32_t at, const void *from, si
 {
 	if (bytes)
 		memcpy((char *)p + at, from, bytes);
+}
+
+/* What a maker may leave out. */
+static void complete_test(struct apus_dp_test *t)
+{
+	if (t->op != APUS_DP_NUMBERS && t->op != APUS_DP_STRINGS)
+		t->field_b = t->field;
+	if (!t->on_absent)
+		t->on_absent = APUS_DP_TO_REJECT;
 }
 
 struct apus_dp_predicate *apus_dp_predicate_assemble(const struct apus_dp_program *program,
@@ -372,6 +473,9 @@ struct apus_dp_predicate *apus_dp_predicate_assemble(const struct apus_dp_progra
 		p->has_strings |= program->fields[i].load == APUS_DP_STRING;
 	}
 	memcpy(p->tests, program->tests, program->test_count * sizeof(struct apus_dp_test));
+	for (uint32_t i = 0; i < program->test_count; i++)
+		complete_test(&p->tests[i]);
+	place(p, p->data_at, program->data, program->data_bytes);
 	place(p, p->fields_at, program->fields,
 	      program->field_count * sizeof(struct apus_dp_field));
 	place(p, p->text_at, program->text, program->text_bytes);

@@ -6,8 +6,8 @@
  *
  * A program is three flat lists: walks that locate the fields in the CDR bytes (one for each of XCDR1
  * and XCDR2), fields that say how to load them, and tests. Every test names the test to do next if it
- * holds and if it does not, always a later one, or an end: AND, OR and NOT are only targets, and
- * evaluation does each test at most once.
+ * holds, if it does not, and if a field is absent, always a later one, or an end: AND, OR and NOT are
+ * only targets, and evaluation does each test at most once.
  *
  * Numbers are tested as *ordered keys*: an unsigned 64-bit image with the same order as the values.
  * Signed integers flip the sign bit; floats are widened to double without loss and their bits made
@@ -18,6 +18,7 @@
 #ifndef APUS_DATAPLANE_PREDICATE_PROGRAM_H
 #define APUS_DATAPLANE_PREDICATE_PROGRAM_H
 
+#include "dataplane/pattern.h"
 #include "dataplane/predicate.h"
 #include "wire/access.h"
 
@@ -57,6 +58,15 @@ enum apus_dp_test_op {
 	APUS_DP_NUMBERS, /**< field against field_b, exactly, whatever their kinds */
 	APUS_DP_TEXT,    /**< string field against the `span` bytes at text offset `low` */
 	APUS_DP_STRINGS, /**< string field against string field_b */
+	APUS_DP_PRESENT, /**< the sample has the field */
+	APUS_DP_SET,     /**< key(field) is one of the `span` ascending keys at data offset `low` */
+	APUS_DP_TEXTS, /**< string field is one of the `span` ascending texts at data offset `low` */
+	APUS_DP_PATTERN, /**< string field matches the pattern of `span` segments at data offset `low` */
+};
+
+/** One text of a TEXTS list: bytes of the program's text. */
+struct apus_dp_text {
+	uint32_t at, length;
 };
 
 /** Outcomes of a three-way comparison that make NUMBERS, TEXT and STRINGS hold. NaN has none. */
@@ -70,6 +80,7 @@ struct apus_dp_test {
 	uint8_t accept; /**< APUS_DP_LESS | … */
 	uint16_t field, field_b;
 	uint16_t on_true, on_false; /**< a later test, or APUS_DP_TO_… */
+	uint16_t on_absent;         /**< where it leads if the sample lacks a field; 0: to REJECT */
 	uint64_t low, span;
 };
 
@@ -84,6 +95,8 @@ struct apus_dp_program {
 	uint32_t step_count[2];
 	const char *text; /**< the string constants, one after another */
 	uint32_t text_bytes;
+	const uint8_t *data; /**< sets, lists and patterns, each at a multiple of 8 */
+	uint32_t data_bytes;
 };
 
 /** Ordered key of a signed integer. */

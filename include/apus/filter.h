@@ -4,9 +4,21 @@
  *
  * A reader's filter is given with its QoS; this header is for programs that want to check an expression
  * before they use it, or to apply one outside a reader (tools, tests, replays). The language is the
- * filter part of DDS 1.4 Annex B: comparisons (= == <> != < <= > >=), BETWEEN and NOT BETWEEN, AND, OR,
- * NOT, parentheses, and parameters %0 … %99. Keywords are case-insensitive, member names are not.
- * Whatever the compiler does not fully understand is refused; nothing is approximated.
+ * filter part of DDS 1.4 Annex B with what RTI Connext adds:
+ *
+ *   a op b                         = == <> != < <= > >=; members, literals, parameters, on either side
+ *   m [NOT] BETWEEN a AND b        both ends included
+ *   m [NOT] IN (a, b, …)           literals and parameters
+ *   m [NOT] LIKE p [ESCAPE c]      strings: % any characters, _ one; c before one of them takes it as it is
+ *   m [NOT] MATCH p                strings: patterns separated by commas, of * ? [abc] [a-z] [!a-z] and \c;
+ *                                  only a slash matches a slash
+ *   m IS [NOT] NULL                whether the sample lacks the member
+ *   NOT, AND, OR, parentheses      in this order of precedence
+ *   %0 … %99                       parameters, bound as text
+ *
+ * Logic is two-valued: every predicate but IS NULL is false where a member is absent, also <>; and
+ * `m NOT LIKE p` is `NOT (m LIKE p)`. Characters are bytes. Keywords are case-insensitive, member names
+ * are not. Whatever the compiler does not fully understand is refused; nothing is approximated.
  */
 #ifndef APUS_FILTER_H
 #define APUS_FILTER_H

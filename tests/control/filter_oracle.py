@@ -206,7 +206,7 @@ TOKEN = re.compile(r"""\s*(?:
     (?P<quoted>['`](?:[^']|'')*'(?!')) |
     (?P<word>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*(?![.\[])) |
     (?P<op><=|>=|<>|!=|==|=|<|>) |
-    (?P<paren>[()])
+    (?P<paren>[(),])
     )""", re.X | re.A)
 
 
@@ -277,13 +277,103 @@ def parse_leaf(tokens, binder):
         return binder.compare(operand(tokens[0]), tokens[1][1], operand(tokens[2]))
     negated = len(tokens) > 1 and tokens[1] == ('key', 'NOT')
     rest = tokens[2:] if negated else tokens[1:]
-    if len(rest) != 4 or rest[0] != ('key', 'BETWEEN') or rest[2] != ('key', 'AND') or tokens[0][0] != 'word':
-        raise Invalid
     path = tokens[0]
-    if binder.class_of(path) == 'bool':
+    if path[0] != 'word' or not rest or rest[0][0] != 'key':
         raise Invalid
-    both = ('AND', [binder.compare(path, '>=', operand(rest[1])), binder.compare(path, '<=', operand(rest[3]))])
-    return ('NOT', both) if negated else both
+    kind = binder.class_of(path)
+    if rest[0][1] == 'IS':
+        if negated or rest[1:] not in ([('key', 'NULL')], [('key', 'NOT'), ('key', 'NULL')]):
+            raise Invalid
+        binder.used.add(path[1])
+        return ('NULL', path[1], len(rest) == 3)
+    if rest[0][1] == 'BETWEEN':
+        if len(rest) != 4 or rest[2] != ('key', 'AND') or kind == 'bool':
+            raise Invalid
+        node = ('AND', [binder.compare(path, '>=', operand(rest[1])), binder.compare(path, '<=', operand(rest[3]))])
+    elif rest[0][1] == 'IN':
+        if len(rest) < 4 or rest[1] != ('paren', '(') or rest[-1] != ('paren', ')') or len(rest) % 2:
+            raise Invalid
+        if any(t != ('paren', ',') for t in rest[3:-1:2]) or any(t[0] == 'word' for t in rest[2:-1:2]):
+            raise Invalid
+        node = ('OR', [binder.compare(path, '=', operand(t)) for t in rest[2:-1:2]])
+    elif rest[0][1] in ('LIKE', 'MATCH'):
+        node = parse_pattern(path, kind, rest, binder)
+    else:
+        raise Invalid
+    return ('NOT', node) if negated else node
+
+
+def parse_pattern(path, kind, rest, binder):
+    """LIKE and MATCH by way of regular expressions, which the C side has none of."""
+    if kind != 'string' or len(rest) not in (2, 4) or operand(rest[1])[0] == 'word':
+        raise Invalid
+    binder.used.add(path[1])
+    pattern, escape = binder.constant(kind, ('string', 0), rest[1]).decode('latin-1'), None
+    if len(rest) == 4:
+        if rest[0][1] != 'LIKE' or rest[2] != ('key', 'ESCAPE') or operand(rest[3])[0] == 'word':
+            raise Invalid
+        escape = binder.constant(kind, ('string', 0), rest[3]).decode('latin-1')
+        if len(escape) != 1:
+            raise Invalid
+    text = like(pattern, escape) if rest[0][1] == 'LIKE' else match(pattern)
+    return ('RE', path[1], re.compile(text.encode('latin-1'), re.S))
+
+
+def like(pattern, escape):
+    out, at = '', 0
+    while at < len(pattern):
+        c = pattern[at]
+        at += 1
+        if c == escape:
+            if at == len(pattern) or pattern[at] not in ('%', '_', escape):
+                raise Invalid
+            out += re.escape(pattern[at])
+            at += 1
+        else:
+            out += {'%': '.*', '_': '.'}.get(c, re.escape(c))
+    return out
+
+
+def match(pattern):
+    out, at = '', 0
+    while at < len(pattern):
+        c = pattern[at]
+        at += 1
+        if c == '[':
+            inverted = pattern[at:at + 1] in ('!', '^') and at < len(pattern)
+            at += inverted
+            chars, first = set(), True
+            while first or pattern[at:at + 1] != ']':
+                first = False
+                if at >= len(pattern):
+                    raise Invalid
+                ends = []
+                while True:
+                    if pattern[at] == '\\':
+                        at += 1
+                        if at >= len(pattern):
+                            raise Invalid
+                    ends.append(ord(pattern[at]))
+                    at += 1
+                    if len(ends) == 2 or pattern[at:at + 1] != '-' or pattern[at + 1:at + 2] in ('', ']'):
+                        break
+                    at += 1
+                if ends[-1] < ends[0]:
+                    raise Invalid
+                chars |= set(range(ends[0], ends[-1] + 1))
+                if at >= len(pattern):
+                    raise Invalid
+            at += 1
+            chars = (set(range(256)) - chars if inverted else chars) - {ord('/')}
+            out += '[' + ''.join('\\x%02x' % v for v in sorted(chars)) + ']' if chars else '(?!)'
+        elif c == '\\':
+            if at == len(pattern):
+                raise Invalid
+            out += re.escape(pattern[at])
+            at += 1
+        else:
+            out += {'*': '[^/]*', '?': '[^/]', ',': '|'}.get(c, re.escape(c))
+    return out
 
 
 def single(text):
@@ -425,6 +515,10 @@ def evaluate(node, sample, type_):
         return all(evaluate(n, sample, type_) for n in node[1])
     if node[0] == 'NOT':
         return not evaluate(node[1], sample, type_)
+    if node[0] == 'NULL':
+        return node[2]
+    if node[0] == 'RE':
+        return node[2].fullmatch(lookup(sample, node[1], type_)) is not None
     a, b = (lookup(sample, v[1], type_) if v[0] == 'member' else v[1] for v in (node[1], node[3]))
     o = order(a, b)
     if o is None:
@@ -492,12 +586,40 @@ def random_operand(rng, type_, parameters, path):
     return text
 
 
+def random_pattern(rng, parameters):
+    op = rng.choice(['LIKE', 'MATCH', 'like', 'match'])
+    special = ['%', '_', '%', '_', '!'] if op.upper() == 'LIKE' else \
+        ['*', '*', '?', '[', ']', '!', '-', ',', '/', '\\', '[RB]', '[!A-D]', '[a-z]', '^']
+    text = ''.join(rng.choice(special) if rng.random() < 0.5 else
+                   rng.choice(['R', 'E', 'D', 'RE', 'ED', 'A', 'B', 'a', 'z', ' ', '\xe9', "'"])
+                   for _ in range(rng.choice([0, 1, 2, 3, 4, 6])))
+    escape = rng.choice(["", "", " ESCAPE '!'"]) if op == 'LIKE' else ''
+    text = quote(rng, text.encode('latin-1'))
+    if rng.random() < 0.3 and len(parameters) < 100:
+        parameters.append(text)
+        text = '%%%d' % (len(parameters) - 1)
+    return f'{op} {text}{escape}'
+
+
 def random_leaf(rng, type_, parameters):
     path = rng.choice([p for p, _ in leaves(type_)])
     space = rng.choice(['', ' ', '  '])
     op = rng.choice(['=', '==', '<>', '!=', '<', '<=', '>', '>='])
     if find(type_, path) and class_of(find(type_, path)) == 'bool' and rng.random() < 0.9:
         op = rng.choice(['=', '<>'])
+    kind = rng.random()
+    if kind < 0.08:
+        return f"{path} {rng.choice(['IS', 'is'])} {rng.choice(['NULL', 'NOT NULL', 'not null'])}"
+    negation = rng.choice(['', 'NOT ', 'not '])
+    if kind < 0.25:
+        items = [random_operand(rng, type_, parameters, path) for _ in range(rng.choice([1, 2, 3, 5, 12]))]
+        if rng.random() < 0.9:
+            items = [i for i in items if not find(type_, i)] or ["'A'" if class_of(find(type_, path)) in ('string', 'char') else '5']
+        return f"{path} {negation}{rng.choice(['IN', 'in'])} ({','.join(items)})"
+    if kind < 0.45:
+        if rng.random() < 0.95:
+            path = rng.choice([p for p, t in leaves(type_) if t[0] == 'string'])
+        return f'{path} {negation}{random_pattern(rng, parameters)}'
     if rng.random() < 0.25:
         a, b = (random_operand(rng, type_, parameters, path) for _ in range(2))
         return f"{path} {rng.choice(['', 'NOT ', 'not '])}{rng.choice(['BETWEEN', 'between'])} {a} {rng.choice(['AND', 'and'])} {b}"

@@ -67,21 +67,47 @@ static void grammar_is_refused(void **state)
 		{"(x) = 5", 2, 1, "a comparison"},
 		{"NOT", 3, 0, "a condition"},
 		{"NOT AND x = 5", 4, 3, "a condition"},
-		{"x NOT 5", 6, 1, "BETWEEN is expected"},
-		{"x NOT = 5", 6, 1, "BETWEEN is expected"},
+		{"x NOT 5", 6, 1, "BETWEEN, LIKE, MATCH or IN"},
+		{"x NOT = 5", 6, 1, "BETWEEN, LIKE, MATCH or IN"},
 		{"x BETWEEN 3", 11, 0, "the AND of the range"},
 		{"x BETWEEN 3 OR 4", 12, 2, "the AND of the range"},
 		{"x BETWEEN AND 4", 10, 3, "a member, a value"},
 		{"x BETWEEN 3 AND", 15, 0, "a member, a value"},
-		{"5 BETWEEN 3 AND 7", 0, 1, "a member before it"},
+		{"5 BETWEEN 3 AND 7", 0, 1, "a member is expected before"},
 		{"x = color = 3", 10, 1, "AND, OR or the end"},
 		{"x < 3 < 4", 6, 1, "AND, OR or the end"},
-		{"x LIKE 'R%'", 2, 4, "'LIKE' is not supported"},
-		{"color MATCH 'R*'", 6, 5, "'MATCH' is not supported"},
-		{"x in (1, 2)", 2, 2, "'in' is not supported"},
-		{"x IS NULL", 2, 2, "'IS' is not supported"},
-		{"x NOT LIKE 'R'", 6, 4, "'LIKE' is not supported"},
-		{"x = NULL", 4, 4, "'NULL' is not supported"},
+		{"x LIKE 'R%'", 0, 1, "a pattern is for strings"},
+		{"color LIKE", 10, 0, "at the end"},
+		{"color LIKE color", 11, 5, "a pattern is a constant"},
+		{"color LIKE 5", 11, 1, "is no string"},
+		{"'RED' LIKE 'R%'", 0, 5, "a member is expected before"},
+		{"color LIKE 'R' ESCAPE", 21, 0, "at the end"},
+		{"color LIKE 'R' ESCAPE ''", 22, 2, "one character"},
+		{"color LIKE 'R' ESCAPE 'ab'", 22, 4, "one character"},
+		{"color LIKE 'R' ESCAPE color", 22, 5, "a constant"},
+		{"color LIKE 'R!' ESCAPE '!'", 11, 4, "nothing follows the escape"},
+		{"color LIKE 'R!x' ESCAPE '!'", 11, 5, "protects %, _ and itself"},
+		{"color MATCH 'R*' ESCAPE '!'", 17, 6, "MATCH has no ESCAPE"},
+		{"color MATCH '[a'", 12, 4, "never closed"},
+		{"color MATCH '[]'", 12, 4, "never closed"},
+		{"color MATCH '[z-a]'", 12, 7, "ends before it begins"},
+		{"color MATCH 'a\\'", 12, 4, "nothing follows the backslash"},
+		{"x in 1", 5, 1, "the '(' of the list"},
+		{"x in ()", 6, 1, "a member, a value"},
+		{"x in (1,)", 8, 1, "a member, a value"},
+		{"x in (1 2)", 8, 1, "',' or the ')'"},
+		{"x in (1", 7, 0, "',' or the ')'"},
+		{"x in (1, y)", 9, 1, "values and parameters only"},
+		{"x in (1, 'A')", 9, 3, "is no number"},
+		{"color in ('A', 1)", 15, 1, "is no string"},
+		{"5 in (1)", 0, 1, "a member is expected before"},
+		{"x IS", 4, 0, "NULL or NOT NULL"},
+		{"x IS 5", 5, 1, "NULL or NOT NULL"},
+		{"x IS NOT 5", 9, 1, "NULL is expected"},
+		{"x NOT IS NULL", 6, 2, "BETWEEN, LIKE, MATCH or IN"},
+		{"5 IS NULL", 0, 1, "a member is expected before"},
+		{"x, y = 5", 1, 1, "a comparison is expected"},
+		{"x = NULL", 4, 4, "a member, a value"},
 	};
 
 	(void)state;
@@ -106,7 +132,13 @@ static void tokens_are_refused(void **state)
 		{"x = %100", 4, 4, "%0 to %99"},
 		{"x = %", 4, 1, "%0 to %99"},
 		{"x = %a", 4, 1, "%0 to %99"},
-		{"x[0] = 5", 1, 1, "elements of arrays"},
+		{"x[0] = 5", 0, 4, "no member 'x[0]'"},
+		{"x[ = 5", 1, 1, "an index is a number"},
+		{"x[] = 5", 1, 1, "an index is a number"},
+		{"x[-1] = 5", 1, 1, "an index is a number"},
+		{"x[y] = 5", 1, 1, "an index is a number"},
+		{"x[1 = 5", 1, 2, "an index is a number"},
+		{"x[1]y = 5", 4, 1, "after ']'"},
 		{"x. = 5", 1, 1, "after '.'"},
 		{"\xc3\xa9 = 5", 0, 1, "unexpected character '?'"},
 		{"x = 0x10000000000000000", 4, 19, "at most 64 bits"},
@@ -186,7 +218,7 @@ static void kinds_are_refused(void **state)
 		{"b = i8", 4, 2, "a boolean"},
 	};
 	static const struct refusal deep[] = {
-		{"in = 5", 0, 2, "'in' is not supported"},
+		{"in = 5", 0, 2, "a condition is expected"},
 		{"ina = 5", 0, 3, "cannot be compared"},
 		{"v = 5", 0, 1, "cannot be compared"},
 		{"ina.x = 5", 4, 1, "Open has no member 'x'"},
@@ -292,6 +324,14 @@ static void counts_are_bounded(void **state)
 	assert_int_equal(compile(text, &limits, &error), APUS_EFILTER);
 	assert_int_equal(error.position, limits.expression_bytes);
 	free(text);
+	/* An alternative of a pattern counts as a comparison. */
+	apus_ctl_filter_limits_default(&limits);
+	limits.predicate_count = 3;
+	assert_int_equal(compile("color MATCH 'a*,b*,c*'", &limits, &error), 0);
+	assert_int_equal(compile("color MATCH 'a*,b*,c*,d*'", &limits, &error), APUS_EFILTER);
+	assert_int_equal(compile("x = 1 AND color MATCH 'a*,b*,c*'", &limits, &error),
+			 APUS_EFILTER);
+	assert_non_null(strstr(error.reason, "more comparisons and alternatives"));
 	limits.depth = 65;
 	assert_int_equal(compile("x = 5", &limits, &error), APUS_EINVAL);
 	apus_ctl_filter_limits_default(&limits);

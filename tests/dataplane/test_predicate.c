@@ -217,6 +217,9 @@ static void broken_programs_are_refused(void **state)
 	struct apus_dp_program p = program_of(good, 2);
 	struct apus_dp_field field = {APUS_DP_STRING + 1, 0};
 	struct apus_wire_step step = {APUS_WIRE_RUN, 0, 3, 1, 0};
+	static const struct apus_dp_text far = {2, 2};
+	static const struct apus_dp_segment segment = {0, 1, APUS_DP_SEGMENT_PART_END};
+	static const uint8_t data[16];
 
 	(void)state;
 	assert_true(apus_dp_predicate_bytes(&p) > 0);
@@ -235,7 +238,19 @@ static void broken_programs_are_refused(void **state)
 	REFUSED(bad[0].field = 3);
 	REFUSED(bad[0].field_b = 3);
 	REFUSED(bad[0].field = 2);
-	REFUSED(bad[0].op = APUS_DP_STRINGS + 1);
+	REFUSED(bad[0].op = APUS_DP_PATTERN + 1);
+	REFUSED(bad[1].on_absent = 1);
+	REFUSED(bad[0].on_absent = 2);
+	REFUSED((bad[0].op = APUS_DP_SET, bad[0].span = 0));
+	REFUSED((bad[0].op = APUS_DP_SET, bad[0].span = 1));
+	REFUSED((bad[0].op = APUS_DP_SET, bad[0].low = 4, bad[0].span = 1, p.data = data,
+		 p.data_bytes = 16));
+	REFUSED((bad[0].op = APUS_DP_SET, bad[0].low = 8, bad[0].span = 2, p.data = data,
+		 p.data_bytes = 16));
+	REFUSED((bad[0].op = APUS_DP_TEXTS, bad[0].field = 2, bad[0].low = 0, bad[0].span = 1,
+		 p.data = (const uint8_t *)&far, p.data_bytes = sizeof(far)));
+	REFUSED((bad[0].op = APUS_DP_PATTERN, bad[0].field = 2, bad[0].span = 1,
+		 p.data = (const uint8_t *)&segment, p.data_bytes = sizeof(segment)));
 	REFUSED(bad[0].op = APUS_DP_TEXT);
 	REFUSED((bad[0].op = APUS_DP_TEXT, bad[0].field = 2, bad[0].low = 1, bad[0].span = 3));
 	REFUSED((bad[0].op = APUS_DP_TEXT, bad[0].field = 2, bad[0].low = UINT64_MAX,
