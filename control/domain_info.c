@@ -210,6 +210,7 @@ static const struct named reader_counters[] = {
 
 static const struct named writer_counters[] = {
 	COUNTER(apus_dp_writer_counters, written, "writer.written"),
+	COUNTER(apus_dp_writer_counters, batches, "writer.batches"),
 	COUNTER(apus_dp_writer_counters, displaced, "writer.displaced"),
 	COUNTER(apus_dp_writer_counters, data_sent, "writer.data"),
 	COUNTER(apus_dp_writer_counters, repairs, "writer.repairs"),

@@ -76,6 +76,15 @@ static bool latency_budget_ok(const struct apus_qos *qos, bool is_writer)
 	return qos->latency_budget_ns >= 0;
 }
 
+/* A batch is bounded by size and by time, or there is none. */
+static bool batch_ok(const struct apus_qos *qos, bool is_writer)
+{
+	if (qos->batch_bytes == 0)
+		return qos->batch_delay_ns == 0;
+	return is_writer && qos->batch_bytes >= 4 && qos->batch_bytes <= 65536 &&
+	       qos->batch_delay_ns > 0;
+}
+
 static bool ownership_ok(const struct apus_qos *qos, bool is_writer)
 {
 	(void)is_writer;
@@ -202,6 +211,7 @@ static const struct {
 	{APUS_POLICY_PRESENTATION, presentation_ok},
 	{APUS_POLICY_DEADLINE, deadline_ok},
 	{APUS_POLICY_LATENCY_BUDGET, latency_budget_ok},
+	{APUS_POLICY_BATCH, batch_ok},
 	{APUS_POLICY_OWNERSHIP, ownership_ok},
 	{APUS_POLICY_OWNERSHIP_STRENGTH, strength_ok},
 	{APUS_POLICY_LIVELINESS, liveliness_ok},
@@ -310,6 +320,7 @@ const char *apus_policy_name(int policy)
 	case APUS_POLICY_LIFESPAN: return "lifespan";
 	case APUS_POLICY_DATA_REPRESENTATION: return "data representation";
 	case APUS_POLICY_TYPE_CONSISTENCY: return "type consistency";
+	case APUS_POLICY_BATCH: return "batch";
 	case APUS_POLICY_TOPIC: return "topic";
 	case APUS_POLICY_TYPE: return "type";
 	default: return "unknown";

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #define KEY_BYTES_MAX 1024
+/* Samples apus_write_many() writes in one turn. */
+#define MANY_TURN 256
 
 struct apus_guid apus_writer_guid(const struct apus_writer *writer)
 {
@@ -50,9 +52,17 @@ static int find_key(struct apus_writer *w, const struct source *src, uint8_t *ke
 				     KEY_BYTES_MAX);
 }
 
-/* One attempt, under the turn: serialise into a free slot, then commit. */
+/* What the data plane gets as the time of a write; the clock is read only if somebody will look at it. */
+static struct apus_mono write_time(const struct apus_writer *w, uint32_t payload_bytes)
+{
+	if (apus_dp_writer_needs_time(w->dp, payload_bytes))
+		return apus_mono_now();
+	return (struct apus_mono){w->worker->wheel.tick * APUS_DP_WHEEL_TICK_NS};
+}
+
+/* One attempt, under the turn: serialise into a free slot, then commit. more: others follow. */
 static int try_write(struct apus_writer *w, const struct source *src, enum apus_change kind,
-		     struct apus_wall source_time)
+		     struct apus_wall source_time, bool more)
 {
 	struct apus_dp_cache *cache = &w->dp->cache;
 	uint32_t slot = apus_dp_cache_acquire(cache);
@@ -60,7 +70,8 @@ static int try_write(struct apus_writer *w, const struct source *src, enum apus_
 	struct apus_dp_write change = {.kind = (uint8_t)kind,
 				       .key_only = src->key_only,
 				       .source = source_time,
-				       .key = key};
+				       .key = key,
+				       .more = more};
 	int rc;
 
 	if (slot == APUS_SHM_NO_SLOT)
@@ -79,12 +90,29 @@ static int try_write(struct apus_writer *w, const struct source *src, enum apus_
 		apus_wire_key_hash(&w->plan, key, change.key_bytes, hash);
 		change.key_hash = hash;
 	}
-	rc = apus_dp_writer_write(w->dp, slot, &change, apus_mono_now());
+	rc = apus_dp_writer_write(w->dp, slot, &change, write_time(w, change.payload_bytes));
 	if (rc == 0)
 		return 0;
 abandon:
 	apus_dp_cache_abandon(cache, slot);
 	return rc;
+}
+
+/* Waits a little for acknowledgements to make room. *deadline is 0 at first. False: waited long enough, or
+ * waiting is no use, for best effort never waits for any. */
+static bool await_room(struct apus_writer *w, struct apus_mono *deadline)
+{
+	struct apus_mono now;
+
+	if (!w->dp->config.reliable || w->max_blocking_ns <= 0)
+		return false;
+	now = apus_mono_now();
+	if (deadline->ns == 0)
+		*deadline = apus_mono_add(now, w->max_blocking_ns);
+	else if (!apus_mono_before(now, *deadline))
+		return false;
+	apus_dp_pass_time(w->worker);
+	return true;
 }
 
 static int write_source(struct apus_writer *w, const struct source *src, enum apus_change kind,
@@ -100,19 +128,68 @@ static int write_source(struct apus_writer *w, const struct source *src, enum ap
 		t = apus_wall_now();
 	for (;;) {
 		apus_dp_worker_take_turn(w->worker);
-		rc = try_write(w, src, kind, t);
+		rc = try_write(w, src, kind, t, false);
 		apus_dp_worker_end_turn(w->worker);
 		if (rc != APUS_EAGAIN)
 			return rc;
-		/* Full: acknowledgements must come first. Best effort never waits for any. */
-		if (!w->dp->config.reliable || w->max_blocking_ns <= 0)
+		if (!await_room(w, &deadline))
 			return APUS_ETIMEDOUT;
-		if (deadline.ns == 0)
-			deadline = apus_mono_add(apus_mono_now(), w->max_blocking_ns);
-		else if (!apus_mono_before(apus_mono_now(), deadline))
-			return APUS_ETIMEDOUT;
-		apus_dp_pass_time(w->worker);
 	}
+}
+
+/* Writes samples in one turn until one is refused; *done counts them. */
+static int write_turn(struct apus_writer *w, const uint8_t *samples, uint32_t count,
+		      struct apus_wall t, uint32_t *done)
+{
+	int rc = 0;
+
+	apus_dp_worker_take_turn(w->worker);
+	while (rc == 0 && *done < count) {
+		struct source src = {.sample = samples + (size_t)*done * w->type->size_bytes};
+
+		rc = try_write(w, &src, APUS_ALIVE, t, true);
+		*done += rc == 0;
+		/* Others get their turn; what has been written leaves with it. */
+		if (*done % MANY_TURN == 0)
+			break;
+	}
+	apus_dp_writer_many_done(w->dp, apus_mono_now());
+	apus_dp_worker_end_turn(w->worker);
+	return rc;
+}
+
+int apus_write_many(struct apus_writer *writer, const void *samples, uint32_t count)
+{
+	struct apus_mono deadline = {0};
+	struct apus_wall t;
+	uint32_t done = 0;
+	int rc = 0;
+
+	if (!samples || count == 0 || count > INT32_MAX)
+		return APUS_EINVAL;
+	if (!apus_dp_alive(writer->fork_count))
+		return APUS_ECLOSED;
+	t = apus_wall_now();
+	while (done < count) {
+		rc = write_turn(writer, samples, count, t, &done);
+		if (rc == APUS_EAGAIN && await_room(writer, &deadline))
+			continue;
+		if (rc != 0)
+			break;
+	}
+	if (done)
+		return (int)done;
+	return rc == APUS_EAGAIN ? APUS_ETIMEDOUT : rc;
+}
+
+int apus_writer_flush(struct apus_writer *writer)
+{
+	if (!apus_dp_alive(writer->fork_count))
+		return APUS_ECLOSED;
+	apus_dp_worker_take_turn(writer->worker);
+	apus_dp_writer_release(writer->dp, apus_mono_now());
+	apus_dp_worker_end_turn(writer->worker);
+	return 0;
 }
 
 int apus_write_as(struct apus_writer *writer, const void *sample, enum apus_change kind,
@@ -177,6 +254,7 @@ int apus_writer_wait_acked(struct apus_writer *writer, int64_t timeout_ns)
 	if (!apus_dp_alive(writer->fork_count))
 		return APUS_ECLOSED;
 	apus_dp_worker_take_turn(writer->worker);
+	apus_dp_writer_release(writer->dp, apus_mono_now()); /* who is not sent to cannot answer */
 	target = writer->dp->last;
 	for (;;) {
 		acked = apus_dp_writer_acked(writer->dp, target);

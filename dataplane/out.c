@@ -8,11 +8,15 @@
 #define DATA_BYTES 96
 
 void apus_dp_out_init(struct apus_dp_out *out, struct apus_dp_queue *queue,
-		      const struct apus_prefix *own)
+		      const struct apus_prefix *own, uint32_t packet_bytes)
 {
 	out->queue = queue;
 	out->own = *own;
+	out->pack_bytes = packet_bytes >= APUS_DP_OUT_PACK_LARGE_BYTES
+				  ? APUS_DP_OUT_PACK_LARGE_BYTES
+				  : APUS_DP_OUT_PACK_BYTES;
 	out->count = 0;
+	out->used = 0;
 	out->open = false;
 }
 
@@ -24,6 +28,7 @@ static void close_datagram(struct apus_dp_out *out)
 	if (!out->open)
 		return;
 	out->open = false;
+	out->used += (b->length + 7) & ~7u;
 	tx->interface_idx = -1;
 	tx->iov_count = 1;
 	tx->iov[0] = (struct iovec){b->bytes, b->length};
@@ -52,6 +57,7 @@ void apus_dp_out_flush(struct apus_dp_out *out)
 	if (n == 0) /* closing filled the burst, which left */
 		return;
 	out->count = 0;
+	out->used = 0;
 	/* What the kernel refuses counts as lost on the way (the queue's tx_dropped): reliable streams
 	 * repair it like any other loss. */
 	(void)apus_dp_queue_tx(out->queue, out->tx, (int)n);
@@ -59,21 +65,25 @@ void apus_dp_out_flush(struct apus_dp_out *out)
 
 static void open_datagram(struct apus_dp_out *out, const struct apus_dp_addr *to)
 {
+	uint32_t room = out->pack_bytes > APUS_DP_OUT_BUFFER_BYTES ? out->pack_bytes
+								   : APUS_DP_OUT_BUFFER_BYTES;
+
 	close_datagram(out);
+	if (APUS_DP_OUT_ARENA_BYTES - out->used < room)
+		apus_dp_out_flush(out);
 	out->tx[out->count].to = *to;
 	out->open = true;
 	out->has_dest = false;
 	out->timestamp = APUS_WALL_NONE;
 	out->split = 0;
-	apus_wire_begin(&out->builder, out->buffers[out->count], APUS_DP_OUT_BUFFER_BYTES,
-			&out->own);
+	apus_wire_begin(&out->builder, out->arena + out->used, room, &out->own);
 }
 
 /* True if `bytes` more fit the open datagram. The first submessage may be as large as the buffer. */
 static bool fits(const struct apus_dp_out *out, const struct apus_dp_addr *to, uint32_t bytes)
 {
 	return out->open && apus_dp_addr_equal(&out->tx[out->count].to, to) && !out->split &&
-	       out->builder.length + bytes + CONTEXT_BYTES <= APUS_DP_OUT_PACK_BYTES;
+	       out->builder.length + bytes + CONTEXT_BYTES <= out->pack_bytes;
 }
 
 static void set_dest(struct apus_dp_out *out, const struct apus_prefix *dest)
@@ -96,7 +106,7 @@ struct apus_wire_builder *apus_dp_out_at(struct apus_dp_out *out, const struct a
 {
 	/* Behind an external payload a heartbeat may still follow in the same datagram. */
 	bool behind = out->open && out->split && apus_dp_addr_equal(&out->tx[out->count].to, to) &&
-		      out->builder.length + bytes + CONTEXT_BYTES <= APUS_DP_OUT_BUFFER_BYTES &&
+		      out->builder.length + bytes + CONTEXT_BYTES <= out->builder.capacity &&
 		      apus_wire_datagram_bytes(&out->builder) + bytes + CONTEXT_BYTES <=
 			      APUS_DP_DATAGRAM_MAX_BYTES;
 
@@ -122,7 +132,7 @@ static bool place_payload(struct apus_dp_out *out, const struct apus_dp_addr *to
 	bool copy = payload_bytes <= APUS_DP_OUT_COPY_BYTES;
 	uint32_t bytes = DATA_BYTES + apus_wire_padded(payload_bytes);
 
-	if (!fits(out, to, copy ? bytes : APUS_DP_OUT_PACK_BYTES))
+	if (!fits(out, to, copy ? bytes : out->pack_bytes))
 		open_datagram(out, to);
 	set_dest(out, dest);
 	set_timestamp(out, timestamp);
@@ -137,26 +147,26 @@ static void refer_payload(struct apus_dp_out *out, const uint8_t *payload)
 
 void apus_dp_out_data(struct apus_dp_out *out, const struct apus_dp_addr *to,
 		      const struct apus_prefix *dest, struct apus_wall timestamp,
-		      const struct apus_wire_data_out *data)
+		      struct apus_wire_data_out *data)
 {
-	struct apus_wire_data_out d = *data;
 	bool copy = place_payload(out, to, dest, timestamp, data->payload_bytes);
+	const uint8_t *payload = data->payload;
 
 	if (!copy)
-		d.payload = NULL;
-	if (apus_wire_data(&out->builder, &d) == 0 && !copy)
-		refer_payload(out, data->payload);
+		data->payload = NULL;
+	if (apus_wire_data(&out->builder, data) == 0 && !copy)
+		refer_payload(out, payload);
 }
 
 void apus_dp_out_frag(struct apus_dp_out *out, const struct apus_dp_addr *to,
 		      const struct apus_prefix *dest, struct apus_wall timestamp,
-		      const struct apus_wire_data_frag_out *frag)
+		      struct apus_wire_data_frag_out *frag)
 {
-	struct apus_wire_data_frag_out f = *frag;
 	bool copy = place_payload(out, to, dest, timestamp, frag->payload_bytes);
+	const uint8_t *payload = frag->payload;
 
 	if (!copy)
-		f.payload = NULL;
-	if (apus_wire_data_frag(&out->builder, &f) == 0 && !copy)
-		refer_payload(out, frag->payload);
+		frag->payload = NULL;
+	if (apus_wire_data_frag(&out->builder, frag) == 0 && !copy)
+		refer_payload(out, payload);
 }

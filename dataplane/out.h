@@ -19,12 +19,17 @@
 
 /** Datagrams of one burst: what one system call takes. */
 #define APUS_DP_OUT_BURST 64
-/** Room for headers and copied payloads of one datagram. */
+/** Room for headers and copied payloads of a datagram that is not packed. */
 #define APUS_DP_OUT_BUFFER_BYTES 2304
+/** Room for headers and copied payloads of all datagrams of a burst. */
+#define APUS_DP_OUT_ARENA_BYTES (192 * 1024)
 /** Payloads up to this size are copied into the datagram. */
 #define APUS_DP_OUT_COPY_BYTES 2048
 /** Packing stops here, so that packed datagrams fit an Ethernet frame: 1500 less IPv4 and UDP headers. */
 #define APUS_DP_OUT_PACK_BYTES 1472
+/** The same over links that carry datagrams of at least this size: fewer, and still no large part of a
+ *  receive buffer. */
+#define APUS_DP_OUT_PACK_LARGE_BYTES 16384
 
 struct apus_dp_out {
 	struct apus_dp_queue *queue;
@@ -39,12 +44,15 @@ struct apus_dp_out {
 	struct apus_wire_builder builder;
 	struct apus_counter datagrams, bytes;
 	struct apus_dp_tx tx[APUS_DP_OUT_BURST];
-	uint8_t buffers[APUS_DP_OUT_BURST][APUS_DP_OUT_BUFFER_BYTES];
+	uint32_t pack_bytes; /* a datagram takes no more submessages beyond it */
+	uint32_t used;       /* bytes of the arena that closed datagrams take */
+	_Alignas(8) uint8_t arena[APUS_DP_OUT_ARENA_BYTES];
 };
 
-/** Prepares an empty output on a queue. */
+/** Prepares an empty output on a queue. packet_bytes: payload of the largest datagram that the link carries
+ *  in one piece. */
 void apus_dp_out_init(struct apus_dp_out *out, struct apus_dp_queue *queue,
-		      const struct apus_prefix *own);
+		      const struct apus_prefix *own, uint32_t packet_bytes);
 
 /**
  * Returns a builder with room for `bytes` more bytes of submessages in a datagram to `to`, whose INFO_DST
@@ -55,16 +63,16 @@ struct apus_wire_builder *apus_dp_out_at(struct apus_dp_out *out, const struct a
 
 /**
  * Adds a DATA whose payload (data->payload, payload_bytes) lies in a slot; see the head of this file for
- * when it is copied. timestamp is what INFO_TS must say.
+ * when it is copied. timestamp is what INFO_TS must say. Afterwards data->payload may be NULL.
  */
 void apus_dp_out_data(struct apus_dp_out *out, const struct apus_dp_addr *to,
 		      const struct apus_prefix *dest, struct apus_wall timestamp,
-		      const struct apus_wire_data_out *data);
+		      struct apus_wire_data_out *data);
 
 /** Adds a DATA_FRAG likewise; frag->payload is where its fragments start in the sample. */
 void apus_dp_out_frag(struct apus_dp_out *out, const struct apus_dp_addr *to,
 		      const struct apus_prefix *dest, struct apus_wall timestamp,
-		      const struct apus_wire_data_frag_out *frag);
+		      struct apus_wire_data_frag_out *frag);
 
 /** Sends everything. Called at the end of each turn and whenever the burst is full. */
 void apus_dp_out_flush(struct apus_dp_out *out);

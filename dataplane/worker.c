@@ -41,7 +41,7 @@ int apus_dp_worker_create(const struct apus_dp_worker_config *config,
 		return rc;
 	}
 	apus_dp_wheel_init(&w->wheel, apus_mono_now());
-	apus_dp_out_init(&w->out, config->queue, &config->prefix);
+	apus_dp_out_init(&w->out, config->queue, &config->prefix, config->fragment_bytes);
 	*worker_out = w;
 	return 0;
 }
@@ -395,6 +395,7 @@ void apus_dp_worker_remove_writer(struct apus_dp_worker *worker, struct apus_dp_
 	apus_dp_wheel_cancel(&worker->wheel, &writer->hb_timer);
 	apus_dp_wheel_cancel(&worker->wheel, &writer->gap_timer);
 	apus_dp_wheel_cancel(&worker->wheel, &writer->pace_timer);
+	apus_dp_wheel_cancel(&worker->wheel, &writer->batch_timer);
 	while (worker->writers[i] != writer)
 		i++;
 	memmove(&worker->writers[i], &worker->writers[i + 1],

@@ -15,9 +15,10 @@
 
 /* First heartbeat after a write that nobody has acknowledged yet; doubles up to the configured period. */
 #define HB_FIRST_NS (4 * APUS_NS_PER_MS)
-/* A data message asks for an acknowledgement every so many samples, so that a KEEP_ALL history drains
- * without waiting for the timer. */
-#define HB_ASK_EVERY 32
+/* Data messages ask for an acknowledgement every so many samples, so that a KEEP_ALL history drains without
+ * waiting for the timer; less often where the history holds many, for each answer costs a datagram. */
+#define HB_ASK_EVERY     32
+#define HB_ASK_EVERY_MAX 1024
 /* What a DATA costs beside its payload, for the budget of a repair. */
 #define DATA_OVERHEAD_BYTES 64
 /* Samples filtered out are declared irrelevant within this time, merged, or with the next passing one. */
@@ -25,6 +26,7 @@
 
 static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now);
 static void gap_timer_fn(struct apus_dp_timer *timer, struct apus_mono now);
+static void batch_timer_fn(struct apus_dp_timer *timer, struct apus_mono now);
 
 int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_writer_config *config,
 			  struct apus_dp_writer **writer_out)
@@ -43,6 +45,7 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	w->hb_timer.fn = hb_timer_fn;
 	w->gap_timer.fn = gap_timer_fn;
 	w->pace_timer.fn = apus_dp_writer_pace_fn;
+	w->batch_timer.fn = batch_timer_fn;
 	w->states = calloc(config->match_max, sizeof(*w->states));
 	w->order = calloc(config->match_max, sizeof(*w->order));
 	w->order_new = calloc(config->match_max, sizeof(*w->order_new));
@@ -94,7 +97,7 @@ static void put_heartbeat_to(struct apus_dp_writer *w, struct apus_wire_builder 
 static void put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
 			  struct apus_eid reader, bool final)
 {
-	put_heartbeat_to(w, b, reader, w->last, final);
+	put_heartbeat_to(w, b, reader, w->sent, final);
 }
 
 struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_writer *w,
@@ -120,9 +123,10 @@ static void put_sample(struct apus_dp_writer *w, uint32_t slot, const struct apu
 		.payload = apus_dp_cache_payload(&w->cache, slot),
 		.payload_bytes = e->payload_bytes,
 		.key_only = e->key_only,
-		.qos = apus_dp_writer_inline_qos(w, e),
 	};
 
+	if (e->kind != APUS_ALIVE)
+		d.qos = apus_dp_writer_inline_qos(w, e);
 	apus_counter_add(&w->counters.data_sent, 1);
 	if (hash_only && e->kind != APUS_ALIVE && e->key_only) {
 		d.payload = NULL;
@@ -132,15 +136,31 @@ static void put_sample(struct apus_dp_writer *w, uint32_t slot, const struct apu
 	apus_dp_out_data(&w->worker->out, to, dest, e->source, &d);
 }
 
-/* A data message asks for an answer (a HEARTBEAT without the final flag) when a reader has never been
- * heard, every HB_ASK_EVERY samples, and when a KEEP_ALL history is half full. */
-static bool wants_answer(const struct apus_dp_writer *w, const struct apus_dp_destination *d)
+/* True if [from, to] holds a multiple of n. */
+static bool passes(apus_seq from, apus_seq to, apus_seq n)
+{
+	return to / n != (from - 1) / n;
+}
+
+static apus_seq ask_every(const struct apus_dp_writer *w)
+{
+	uint32_t n = w->config.cache.depth ? 0 : w->config.cache.max_samples / 4;
+
+	if (n < HB_ASK_EVERY)
+		return HB_ASK_EVERY;
+	return n < HB_ASK_EVERY_MAX ? n : HB_ASK_EVERY_MAX;
+}
+
+/* Data messages ask for an answer (a HEARTBEAT without the final flag) when a reader has never been
+ * heard, every so many samples, and when a KEEP_ALL history is half full. from: the first of them. */
+static bool wants_answer(const struct apus_dp_writer *w, const struct apus_dp_destination *d,
+			 apus_seq from)
 {
 	const struct apus_dp_writer_state *s = &w->states[d->first_state];
 
-	return s->heard.ns == 0 || w->last % HB_ASK_EVERY == 0 ||
+	return s->heard.ns == 0 || passes(from, w->sent, ask_every(w)) ||
 	       (w->config.cache.depth == 0 && w->cache.count * 2 >= w->config.cache.max_samples &&
-		w->last % 4 == 0);
+		passes(from, w->sent, 4));
 }
 
 /* A run of irrelevant numbers on its way into one GAP. */
@@ -241,40 +261,62 @@ static void flush_gaps(struct apus_dp_writer *w, uint32_t destination)
 	}
 }
 
-static void send_to(struct apus_dp_writer *w, uint32_t slot, uint32_t i, struct apus_mono now)
+/* What a HEARTBEAT behind some samples has to say. */
+struct follow_up {
+	bool heartbeat; /* there is one */
+	bool ask;       /* it asks for an answer whatever wants_answer() says */
+	bool left_out;  /* some samples were not wanted */
+};
+
+static void send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i, struct apus_mono now,
+		     struct follow_up *f)
 {
 	const struct apus_dp_destination *d = &w->destinations[i];
 	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
-	bool large = apus_dp_writer_is_large(w, slot), heartbeat = d->reliable;
 
+	if (!wanted(w, slot, i)) {
+		leave_out(w, w->cache.entries[slot].seq, i);
+		f->left_out = true;
+		return;
+	}
 	if (d->filtered)
 		flush_gaps(w, i);
-	if (large) {
-		apus_counter_add(&w->counters.data_sent, 1);
-		heartbeat &= apus_dp_writer_push(w, slot, i, now);
-	} else {
+	if (!apus_dp_writer_is_large(w, slot)) {
 		put_sample(w, slot, &d->addr, dest, d->eid, d->hash_only_dispose);
+		f->heartbeat = true;
+		return;
 	}
-	if (heartbeat)
-		put_heartbeat(
-			w, apus_dp_out_at(&w->worker->out, &d->addr, dest, APUS_DP_HEARTBEAT_BYTES),
-			d->eid, !large && !wants_answer(w, d));
+	apus_counter_add(&w->counters.data_sent, 1);
+	if (apus_dp_writer_push(w, slot, i, now))
+		f->heartbeat = f->ask = true;
 }
 
-static void send_to_destinations(struct apus_dp_writer *w, uint32_t slot, struct apus_mono now)
+/* Sends the samples from one slot on to a destination, and one HEARTBEAT. Returns true if some stayed. */
+static bool send_to(struct apus_dp_writer *w, uint32_t first, uint32_t i, struct apus_mono now)
+{
+	const struct apus_dp_destination *d = &w->destinations[i];
+	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
+	struct follow_up f = {0};
+
+	for (uint32_t slot = first; slot != NONE; slot = w->cache.entries[slot].next)
+		send_one(w, slot, i, now, &f);
+	if (d->reliable && f.heartbeat)
+		put_heartbeat(
+			w, apus_dp_out_at(&w->worker->out, &d->addr, dest, APUS_DP_HEARTBEAT_BYTES),
+			d->eid, !f.ask && !wants_answer(w, d, w->cache.entries[first].seq));
+	return f.left_out;
+}
+
+/* Sends the samples from one slot on to everybody. */
+static void send_to_destinations(struct apus_dp_writer *w, uint32_t first, struct apus_mono now)
 {
 	bool left_out = false;
 
-	if (w->filtered_count)
+	for (uint32_t slot = first; w->filtered_count && slot != NONE;
+	     slot = w->cache.entries[slot].next)
 		judge(w, slot);
-	for (uint32_t i = 0; i < w->destination_count; i++) {
-		if (wanted(w, slot, i)) {
-			send_to(w, slot, i, now);
-			continue;
-		}
-		leave_out(w, w->cache.entries[slot].seq, i);
-		left_out = true;
-	}
+	for (uint32_t i = 0; i < w->destination_count; i++)
+		left_out |= send_to(w, first, i, now);
 	if (left_out && !apus_dp_timer_armed(&w->gap_timer))
 		apus_dp_wheel_arm(&w->worker->wheel, &w->gap_timer,
 				  apus_mono_add(now, GAP_FLUSH_NS));
@@ -306,41 +348,40 @@ static bool advance_local(struct apus_dp_writer *w, struct apus_dp_writer_state 
 			  struct apus_mono now)
 {
 	uint32_t slot =
-		s->acked + 1 <= w->last ? apus_dp_cache_find(&w->cache, s->acked + 1) : NONE;
+		s->acked + 1 <= w->sent ? apus_dp_cache_find(&w->cache, s->acked + 1) : NONE;
 	apus_seq before = s->acked;
 
-	if (slot == NONE && s->acked < w->last)
+	if (slot == NONE && s->acked < w->sent)
 		for (slot = w->cache.head; slot != NONE; slot = w->cache.entries[slot].next)
 			if (w->cache.entries[slot].seq > s->acked)
 				break;
-	for (; slot != NONE; slot = w->cache.entries[slot].next) {
+	for (; slot != NONE && w->cache.entries[slot].seq <= w->sent;
+	     slot = w->cache.entries[slot].next) {
 		if (!deliver_local(w, s, slot, now))
 			return s->acked != before;
 		s->acked = w->cache.entries[slot].seq;
 	}
-	s->acked = w->last;
+	if (s->acked < w->sent)
+		s->acked = w->sent;
 	return s->acked != before;
 }
 
 /* --- acknowledgement ----------------------------------------------------------------------------- */
 
-/* Recomputes what all have acknowledged, and frees what a volatile writer no longer needs. */
+/* Recomputes what all have acknowledged, and frees what a volatile writer no longer needs. The heartbeat timer
+ * stays as it is: in a stream it would be armed again at once, and it ends by itself when nobody lags. */
 static void acknowledged(struct apus_dp_writer *w)
 {
-	apus_seq low = w->last;
-	bool awaiting = false;
+	apus_seq low = w->sent;
 
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		const struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
-		awaiting |= s->awaited;
 		if (s->reliable && s->acked < low)
 			low = s->acked;
 	}
 	if (!w->config.transient_local)
 		apus_dp_cache_remove_to(&w->cache, low);
-	if (low == w->last && !awaiting)
-		apus_dp_wheel_cancel(&w->worker->wheel, &w->hb_timer);
 	w->min_acked = low;
 }
 
@@ -356,7 +397,7 @@ void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono 
 	for (uint32_t i = 0; i < writer->match_count; i++) {
 		struct apus_dp_writer_state *s = &writer->states[writer->order[i]];
 
-		if (s->local && s->acked < writer->last)
+		if (s->local && s->acked < writer->sent)
 			moved |= advance_local(writer, s, now);
 	}
 	if (moved)
@@ -364,6 +405,103 @@ void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono 
 }
 
 /* --- writing ----------------------------------------------------------------------------------- */
+
+/* Serves all destinations with what is held. leave: the datagrams leave at once, before the books are kept,
+ * which is off the samples' path and may free slots that datagrams refer to. */
+static void serve(struct apus_dp_writer *w, struct apus_mono now, bool leave)
+{
+	uint32_t first = w->cache.tail;
+	apus_seq from = w->sent + 1;
+
+	if (w->sent == w->last)
+		return;
+	if (from != w->last) {
+		first = apus_dp_cache_find(&w->cache, from);
+		apus_counter_add(&w->counters.batches, 1);
+	}
+	leave |= w->held_largest > APUS_DP_OUT_COPY_BYTES;
+	w->sent = w->last;
+	w->held_bytes = w->held_largest = 0;
+	if (w->local_count)
+		apus_dp_writer_retry_local(w, now);
+	if (w->destination_count)
+		send_to_destinations(w, first, now);
+	if (leave)
+		apus_dp_out_flush(&w->worker->out);
+	acknowledged(w); /* best-effort and unmatched writers forget at once */
+	if (w->min_acked < w->sent)
+		apus_dp_writer_lagging(w, now);
+}
+
+void apus_dp_writer_release(struct apus_dp_writer *writer, struct apus_mono now)
+{
+	if (!writer->suspended)
+		serve(writer, now, false);
+}
+
+void apus_dp_writer_many_done(struct apus_dp_writer *writer, struct apus_mono now)
+{
+	if (writer->config.batch_bytes == 0)
+		apus_dp_writer_release(writer, now);
+}
+
+void apus_dp_writer_suspend(struct apus_dp_writer *writer)
+{
+	writer->suspended++;
+}
+
+void apus_dp_writer_resume(struct apus_dp_writer *writer, struct apus_mono now)
+{
+	if (writer->suspended && --writer->suspended == 0)
+		serve(writer, now, false);
+}
+
+/* The timer is not stopped when a batch leaves, so it may find a younger one. */
+static void batch_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
+{
+	struct apus_dp_writer *w =
+		(struct apus_dp_writer *)((char *)timer -
+					  offsetof(struct apus_dp_writer, batch_timer));
+	struct apus_mono due = apus_mono_add(w->held_since, w->config.batch_delay_ns);
+
+	if (w->sent == w->last || w->suspended)
+		return;
+	if (apus_mono_before(now, due))
+		apus_dp_wheel_arm(&w->worker->wheel, timer, due);
+	else
+		serve(w, now, false);
+}
+
+/* Keeps the newest sample back, or sends what is held with it. */
+static void hold(struct apus_dp_writer *w, uint32_t payload_bytes, bool more, struct apus_mono now)
+{
+	bool first = w->sent + 1 == w->last, batch = w->config.batch_bytes != 0;
+
+	w->held_bytes += payload_bytes;
+	if (payload_bytes > w->held_largest)
+		w->held_largest = payload_bytes;
+	if (w->suspended)
+		return;
+	if (batch ? w->held_bytes >= w->config.batch_bytes : !more) {
+		serve(w, now, true);
+		return;
+	}
+	if (!batch || !first)
+		return;
+	w->held_since = now;
+	if (!apus_dp_timer_armed(&w->batch_timer))
+		apus_dp_wheel_arm(&w->worker->wheel, &w->batch_timer,
+				  apus_mono_add(now, w->config.batch_delay_ns));
+}
+
+bool apus_dp_writer_needs_time(const struct apus_dp_writer *writer, uint32_t payload_bytes)
+{
+	return writer->local_count || writer->filtered_count ||
+	       payload_bytes > writer->worker->config.fragment_bytes ||
+	       (writer->config.batch_bytes && writer->sent == writer->last) ||
+	       (writer->config.reliable && writer->match_count &&
+		(writer->hb_period_ns != HB_FIRST_NS || !apus_dp_timer_armed(&writer->hb_timer)));
+}
 
 static int try_reserve(struct apus_dp_writer *w, const struct apus_dp_write *change,
 		       uint32_t *idx_out)
@@ -378,10 +516,15 @@ static int try_reserve(struct apus_dp_writer *w, const struct apus_dp_write *cha
 	return apus_dp_cache_room(&w->cache, *idx_out) == APUS_DP_ROOM ? 0 : APUS_EAGAIN;
 }
 
-static int reserve(struct apus_dp_writer *w, const struct apus_dp_write *change, uint32_t *idx_out)
+static int reserve(struct apus_dp_writer *w, const struct apus_dp_write *change, uint32_t *idx_out,
+		   struct apus_mono now)
 {
 	int rc = try_reserve(w, change, idx_out);
 
+	if (rc == APUS_EAGAIN && w->sent < w->last) {
+		serve(w, now, true);
+		rc = try_reserve(w, change, idx_out);
+	}
 	if (rc != 0 && apus_dp_cache_evict(&w->cache, w->min_acked) > 0)
 		rc = try_reserve(w, change, idx_out);
 	if (rc == APUS_ELIMIT)
@@ -395,9 +538,20 @@ void apus_dp_writer_lagging(struct apus_dp_writer *writer, struct apus_mono now)
 {
 	struct apus_mono due = apus_mono_add(now, HB_FIRST_NS);
 
+	if (writer->hb_period_ns == HB_FIRST_NS && apus_dp_timer_armed(&writer->hb_timer))
+		return;
 	writer->hb_period_ns = HB_FIRST_NS;
 	if (!apus_dp_timer_armed(&writer->hb_timer) || apus_mono_before(due, writer->hb_timer.due))
 		apus_dp_wheel_arm(&writer->worker->wheel, &writer->hb_timer, due);
+}
+
+/* True if one more sample of the instance makes KEEP_LAST displace one that has not been sent. */
+static bool would_displace_held(const struct apus_dp_writer *w, uint32_t instance_idx)
+{
+	const struct apus_dp_cache_instance *inst = &w->cache.instances[instance_idx];
+
+	return w->sent < w->last && w->config.cache.depth && inst->count >= w->config.cache.depth &&
+	       w->cache.entries[inst->oldest].seq > w->sent;
 }
 
 int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
@@ -410,11 +564,13 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 		.kind = change->kind,
 		.key_only = change->key_only,
 	};
-	int rc = reserve(writer, change, &e.instance_idx);
+	int rc = reserve(writer, change, &e.instance_idx, now);
 	uint32_t displaced;
 
 	if (rc != 0)
 		return rc;
+	if (would_displace_held(writer, e.instance_idx))
+		serve(writer, now, false);
 	e.offset_bytes = writer->written_bytes;
 	writer->written_bytes += change->payload_bytes;
 	displaced = apus_dp_cache_add(&writer->cache, slot, &e);
@@ -422,15 +578,7 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 	apus_counter_add(&writer->counters.written, 1);
 	if (displaced)
 		apus_counter_add(&writer->counters.displaced, displaced);
-	if (writer->local_count)
-		apus_dp_writer_retry_local(writer, now);
-	send_to_destinations(writer, slot, now);
-	/* The sample leaves before the books are kept: what follows is off its path, and may free the slot
-	 * that the datagram refers to. */
-	apus_dp_out_flush(&writer->worker->out);
-	acknowledged(writer); /* best-effort and unmatched writers forget at once */
-	if (writer->min_acked < writer->last)
-		apus_dp_writer_lagging(writer, now);
+	hold(writer, change->payload_bytes, change->more, now);
 	return 0;
 }
 
@@ -547,7 +695,7 @@ static void repair(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 	for (uint32_t i = 0; i < set->num_bits; i++) {
 		apus_seq seq = set->base + i;
 
-		if (seq >= from && seq <= w->last && apus_wire_bit_test(set->bitmap, i))
+		if (seq >= from && seq <= w->sent && apus_wire_bit_test(set->bitmap, i))
 			repair_one(w, s, seq, &r);
 	}
 	put_gap(w, s, &r.run);
@@ -593,7 +741,7 @@ bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_gui
 		/* From here on it is sent to, and asks for what was written meanwhile. */
 		s->awaited = false;
 		apus_dp_writer_derive(writer);
-		greeted = s->acked < writer->last;
+		greeted = s->acked < writer->sent;
 	}
 	if (acknack->set.base > 0 && acknack->set.base - 1 > s->acked) {
 		s->acked = acknack->set.base - 1;
@@ -610,7 +758,7 @@ bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_gui
 		put_heartbeat(writer,
 			      apus_dp_out_at(&writer->worker->out, &s->addr, &s->prefix,
 					     APUS_DP_HEARTBEAT_BYTES),
-			      s->eid, s->acked >= writer->last);
+			      s->eid, s->acked >= writer->sent);
 	return true;
 }
 
@@ -621,7 +769,7 @@ void apus_dp_writer_heartbeat(struct apus_dp_writer *writer, struct apus_dp_writ
 	put_heartbeat_to(writer,
 			 apus_dp_out_at(&writer->worker->out, &state->addr, &state->prefix,
 					APUS_DP_HEARTBEAT_BYTES),
-			 state->eid, state->awaited ? state->relevant - 1 : writer->last, false);
+			 state->eid, state->awaited ? state->relevant - 1 : writer->sent, false);
 }
 
 /* While somebody lags: a heartbeat to each who does, at a period that doubles up to the configured one
@@ -636,7 +784,7 @@ static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
-		if (!s->reliable || (s->acked >= w->last && !s->awaited))
+		if (!s->reliable || (s->acked >= w->sent && !s->awaited))
 			continue;
 		lagging = true;
 		if (s->local || s->unsent_seq)

@@ -8,6 +8,12 @@
  * HEARTBEAT and requests it, so history is never pushed faster than the reader takes it. What it asks
  * for and will never get (displaced, from before its match, removed) is answered by GAP.
  *
+ * A sample is in the cache before it is sent: `sent` says up to where the destinations have been served.
+ * Usually a write sends at once; a batch, a suspended publisher and apus_write_many() hold samples back and
+ * send them together, which packs them into few datagrams and makes one HEARTBEAT of many. What is held is
+ * unknown to readers: HEARTBEATs do not tell of it. No sample is displaced or refused room for being held:
+ * the held ones are sent first.
+ *
  * All calls under the turn of the writer's worker. Nothing allocates after create.
  */
 #ifndef APUS_DATAPLANE_WRITER_H
@@ -29,11 +35,14 @@ struct apus_dp_writer_config {
 	struct apus_dp_cache_limits cache;
 	uint32_t match_max;
 	struct apus_dp_publisher *publisher; /* its group; NULL: of its own */
+	uint32_t batch_bytes;   /* payloads gathered before they are sent; 0: each write sends */
+	int64_t batch_delay_ns; /* longest time a sample waits for that */
 };
 
 /** Events, one counter each. */
 struct apus_dp_writer_counters {
 	struct apus_counter written;
+	struct apus_counter batches;    /* times several held samples left together */
 	struct apus_counter displaced;  /* samples displaced by KEEP_LAST */
 	struct apus_counter data_sent;  /* DATA submessages, repairs included */
 	struct apus_counter repairs;    /* DATA sent again on request */
@@ -111,15 +120,21 @@ struct apus_dp_writer {
 	struct apus_dp_writer_config config;
 	struct apus_eid eid;
 	struct apus_dp_cache cache;
-	apus_seq last;          /* last sequence number written; 0 = none */
-	uint64_t written_bytes; /* payload of all samples ever written */
-	apus_seq min_acked;     /* lowest `acked` of all reliable matches; `last` without any */
+	apus_seq last;         /* last sequence number written; 0 = none */
+	apus_seq sent;         /* last one that destinations have been served with; ≤ last */
+	uint32_t held_bytes;   /* payload of sent + 1 … last */
+	uint32_t held_largest; /* of its samples */
+	struct apus_mono held_since; /* begin of a batch */
+	uint32_t suspended;          /* > 0: everything is held until resumed */
+	uint64_t written_bytes;      /* payload of all samples ever written */
+	apus_seq min_acked; /* lowest `acked` of all reliable matches; `last` without any */
 	uint32_t hb_count;
 	uint32_t frag_hb_count;
 	int64_t hb_period_ns; /* present back-off */
 	struct apus_dp_timer hb_timer;
 	struct apus_dp_timer gap_timer;      /* flush of gap_start … gap_end of the states */
 	struct apus_dp_timer pace_timer;     /* next portion for the states with unsent_seq */
+	struct apus_dp_timer batch_timer;    /* what is held leaves then */
 	uint32_t filtered_count;             /* states with a predicate */
 	struct apus_dp_writer_state *states; /* match_max */
 	uint32_t *order;                     /* states in snapshot order (by GUID) */
@@ -142,6 +157,7 @@ struct apus_dp_write {
 	uint32_t key_bytes;
 	const uint8_t *key_hash; /* 16 bytes; NULL for keyless */
 	uint32_t payload_bytes;  /* already in the slot */
+	bool more; /* others follow in this turn: apus_dp_writer_release() will send */
 };
 
 /** Creates a writer on a worker (not yet registered there). Returns 0, APUS_EINVAL, APUS_ENOMEM. */
@@ -151,12 +167,28 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 void apus_dp_writer_destroy(struct apus_dp_writer *writer);
 
 /**
- * Writes the change whose payload lies in `slot` (from apus_dp_cache_acquire) and sends it.
+ * Writes the change whose payload lies in `slot` (from apus_dp_cache_acquire) and sends it, unless it is to
+ * be held.
  * Returns 0, APUS_EAGAIN (the history is full: acknowledgements must come first), APUS_ELIMIT (no room
  * for another instance). On failure the slot is still the caller's.
  */
 int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 			 const struct apus_dp_write *change, struct apus_mono now);
+
+/** Sends what is held, unless the writer is suspended. Part of the turn: the datagrams leave with it. */
+void apus_dp_writer_release(struct apus_dp_writer *writer, struct apus_mono now);
+/** After writes with `more`: sends what is held unless the batch has room and time left. */
+void apus_dp_writer_many_done(struct apus_dp_writer *writer, struct apus_mono now);
+/** From now on everything is held; calls nest. */
+void apus_dp_writer_suspend(struct apus_dp_writer *writer);
+/** Ends one suspension; with the last one everything held is sent. */
+void apus_dp_writer_resume(struct apus_dp_writer *writer, struct apus_mono now);
+
+/**
+ * True if the next write of so many bytes looks at its `now`: for local readers, filters, large samples and
+ * timers. Else a clock need not be read: any earlier reading will do.
+ */
+bool apus_dp_writer_needs_time(const struct apus_dp_writer *writer, uint32_t payload_bytes);
 
 /** Handles an ACKNACK from `reader`; false if no such reader is matched. */
 bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_guid *reader,

@@ -164,7 +164,7 @@ static void greet(struct apus_dp_writer *w, struct apus_mono now)
 		s->mark = false;
 		if (s->reliable && !s->local && s->addr.family) {
 			apus_dp_writer_heartbeat(w, s);
-			if (s->awaited || s->acked < w->last)
+			if (s->awaited || s->acked < w->sent)
 				apus_dp_writer_lagging(w, now);
 		}
 	}

@@ -194,7 +194,7 @@ static uint32_t unsent_from(const struct apus_dp_writer *w, const struct apus_dp
 {
 	apus_seq seq = w->cache.entries[slot].seq;
 
-	if (seq < s->relevant || !apus_dp_writer_is_large(w, slot) ||
+	if (seq < s->relevant || seq > w->sent || !apus_dp_writer_is_large(w, slot) ||
 	    apus_dp_writer_is_rejected(w, slot, (uint32_t)(s - w->states)))
 		return 0;
 	return seq == s->unsent_seq ? s->unsent_fragment : 1;

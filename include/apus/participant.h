@@ -113,6 +113,19 @@ APUS_API int apus_write(struct apus_writer *writer, const void *sample);
  *  kind is APUS_ALIVE. source_time_ns: wall clock ns, or INT64_MIN for now. */
 APUS_API int apus_write_as(struct apus_writer *writer, const void *sample, enum apus_change kind,
 			   int64_t source_time_ns);
+/**
+ * Writes `count` samples (an array of in-memory images) in few turns, with one source time: what one call
+ * after another costs is paid once, and small samples share datagrams.
+ * A reliable KEEP_ALL writer whose history is full waits up to max_blocking_ns in all.
+ * Returns how many were written, in order; fewer than `count` if one was refused, for which alone the next
+ * call gives the error. If the first was refused: that error, as apus_write().
+ */
+APUS_API int apus_write_many(struct apus_writer *writer, const void *samples, uint32_t count);
+/**
+ * Sends what a batch (qos batch_bytes) still holds. Returns 0, APUS_ECLOSED. Any thread; does not block
+ * beyond the turn. While the publisher is suspended nothing is sent.
+ */
+APUS_API int apus_writer_flush(struct apus_writer *writer);
 /** Marks the instance of `sample` as disposed. Errors as apus_write(). */
 APUS_API int apus_dispose(struct apus_writer *writer, const void *sample);
 /** Ends this writer's registration of the instance (and disposes it if autodispose). */

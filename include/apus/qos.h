@@ -61,6 +61,8 @@ enum apus_policy {
 	/* Not DDS policies, but reasons for which two endpoints do not match. */
 	APUS_POLICY_TOPIC = 1000,
 	APUS_POLICY_TYPE = 1001,
+	/* Not a DDS policy either: batch_bytes and batch_delay_ns. */
+	APUS_POLICY_BATCH = 1002,
 };
 
 /** At most this many data representations are offered or accepted by one endpoint. */
@@ -101,13 +103,22 @@ struct apus_qos {
 		max_sample_bytes; /**< payload with header; 0 = the type's bound, else configured */
 	uint32_t max_matches;     /**< matched remote endpoints */
 
-	int64_t max_blocking_ns;    /**< reliability: longest wait of a write; default 100 ms */
-	int64_t deadline_ns;        /**< default infinite */
-	int64_t latency_budget_ns;  /**< default 0; a matching hint, nothing is delayed for it */
-	int64_t lease_ns;           /**< liveliness lease; default infinite */
-	int64_t lifespan_ns;        /**< default infinite */
-	int64_t time_filter_ns;     /**< reader: minimum separation per instance; default 0 */
-	int32_t strength;           /**< writer: ownership strength; default 0 */
+	int64_t max_blocking_ns;   /**< reliability: longest wait of a write; default 100 ms */
+	int64_t deadline_ns;       /**< default infinite */
+	int64_t latency_budget_ns; /**< default 0; a matching hint, nothing is delayed for it */
+	int64_t lease_ns;          /**< liveliness lease; default infinite */
+	int64_t lifespan_ns;       /**< default infinite */
+	int64_t time_filter_ns;    /**< reader: minimum separation per instance; default 0 */
+	int32_t strength;          /**< writer: ownership strength; default 0 */
+
+	/** Writer: samples are gathered until their payloads reach batch_bytes (4…65536; 0, the default: each
+	 *  leaves at once), at most for batch_delay_ns, which is kept to a millisecond or two;
+	 *  APUS_INFINITE_NS: until apus_writer_flush(). Both or neither. A batch also ends where keep last or
+	 *  a full history would give up a sample that has not been sent: keep at least as many samples as
+	 *  are to be gathered. */
+	uint32_t batch_bytes;
+	int64_t batch_delay_ns; /**< see above */
+
 	int32_t transport_priority; /**< announced only; default 0 */
 
 	/** Partition names or patterns; NULL/0 = the default partition. Copied at creation. */

@@ -169,6 +169,26 @@ static void test_fields_of_the_other_kind(void **state)
 	assert_int_equal(offends(&r, false), APUS_POLICY_WRITER_DATA_LIFECYCLE);
 }
 
+/* A batch has both bounds or neither, and is a writer's. */
+static void test_batch(void **state)
+{
+	(void)state;
+	REFUSES(batch_bytes, 1000, APUS_POLICY_BATCH);
+	REFUSES(batch_delay_ns, 1000000, APUS_POLICY_BATCH);
+	reset(NULL);
+	w.batch_bytes = 65536;
+	w.batch_delay_ns = APUS_INFINITE_NS;
+	assert_int_equal(offends(&w, true), APUS_POLICY_NONE);
+	assert_int_equal(offends(&w, false), APUS_POLICY_BATCH);
+	w.batch_bytes = 65537;
+	assert_int_equal(offends(&w, true), APUS_POLICY_BATCH);
+	w.batch_bytes = 3;
+	assert_int_equal(offends(&w, true), APUS_POLICY_BATCH);
+	w.batch_bytes = 4;
+	w.batch_delay_ns = -1;
+	assert_int_equal(offends(&w, true), APUS_POLICY_BATCH);
+}
+
 static void test_partitions_have_limits(void **state)
 {
 	static char name[257];
@@ -365,6 +385,7 @@ int main(void)
 		cmocka_unit_test_setup(test_depth_and_limits, reset),
 		cmocka_unit_test_setup(test_deadline_against_time_filter, reset),
 		cmocka_unit_test_setup(test_fields_of_the_other_kind, reset),
+		cmocka_unit_test_setup(test_batch, reset),
 		cmocka_unit_test_setup(test_partitions_have_limits, reset),
 		cmocka_unit_test_setup(test_representations_are_known_and_distinct, reset),
 		cmocka_unit_test_setup(test_ordered_policies, reset),

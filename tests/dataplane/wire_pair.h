@@ -78,6 +78,8 @@ struct wire_options {
 	const struct apus_dp_predicate *predicate; /* applied at the writer */
 	uint32_t blob_bytes;   /* not 0: Blob instead of ShapeType, with so much data at most */
 	uint32_t assembly_max; /* of the reader */
+	uint32_t batch_bytes;  /* of the writer */
+	int64_t batch_delay_ns;
 };
 
 void wire_endpoints_init(struct wire_pair *p, struct wire_endpoints *e,

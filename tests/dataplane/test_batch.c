@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Goal: a batch holds samples back for as long as it may and no longer, loses none of them, and packs them.
+ * Method: two workers joined in memory (wire_pair.h) with injected time; datagrams on the wire and what the
+ * reader takes are counted.
+ */
+#include "wire_pair.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define DELAY_NS (20 * APUS_NS_PER_MS)
+
+static struct wire_pair pair;
+static struct wire_endpoints ends;
+static int32_t taken[4096];
+static int taken_count;
+
+static void open_pair(const struct wire_options *o)
+{
+	taken_count = 0;
+	wire_pair_init(&pair, 3);
+	wire_endpoints_init(&pair, &ends, o);
+	wire_match(&pair, &ends, true, o);
+	wire_run(&pair, 10 * APUS_NS_PER_MS);
+}
+
+static void close_pair(void)
+{
+	wire_endpoints_fini(&pair, &ends);
+	wire_pair_fini(&pair);
+}
+
+static void take(void)
+{
+	struct apus_sample s[32];
+	int n;
+
+	apus_dp_worker_take_turn(pair.b.worker);
+	while ((n = apus_dp_reader_access(ends.reader, NULL, true, pair.now, s, 32)) > 0)
+		for (int i = 0; i < n; i++) {
+			struct apus_shape shape;
+
+			assert_int_equal(apus_type_decode(&apus_shape_type, s[i].payload,
+							  s[i].payload_bytes, false, &shape, NULL,
+							  0),
+					 0);
+			taken[taken_count++] = shape.x;
+			apus_dp_reader_return(ends.reader, &s[i]);
+		}
+	apus_dp_worker_end_turn(pair.b.worker);
+}
+
+static void write_some(int32_t first, int32_t last)
+{
+	for (int32_t x = first; x <= last; x++)
+		assert_int_equal(wire_write(&pair, &ends, "RED", x, APUS_ALIVE), 0);
+}
+
+static void release(void)
+{
+	apus_dp_worker_take_turn(pair.a.worker);
+	apus_dp_writer_release(ends.writer, pair.now);
+	apus_dp_worker_end_turn(pair.a.worker);
+}
+
+static void check_taken(int n)
+{
+	take();
+	assert_int_equal(taken_count, n);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(taken[i], i + 1);
+}
+
+static struct wire_options batching(bool reliable)
+{
+	return (struct wire_options){.reliable = reliable,
+				     .keep_all = true,
+				     .depth = 1,
+				     .max_samples = 256,
+				     .batch_bytes = 400,
+				     .batch_delay_ns = DELAY_NS};
+}
+
+/* A payload is 24 bytes (header, length, "RED", 3 numbers): 16 of them stay below 400 bytes, the 17th sends
+ * all in one datagram. */
+static void test_size_ends_a_batch(void **state)
+{
+	struct wire_options o = batching(false);
+	uint64_t before;
+
+	(void)state;
+	open_pair(&o);
+	before = pair.a_to_b.sent;
+	write_some(1, 16);
+	assert_int_equal(pair.a_to_b.sent, before);
+	check_taken(0);
+	write_some(17, 17);
+	assert_int_equal(pair.a_to_b.sent, before + 1);
+	wire_run(&pair, APUS_NS_PER_MS);
+	check_taken(17);
+	assert_int_equal(apus_counter_get(&ends.writer->counters.batches), 1);
+	close_pair();
+}
+
+static void test_time_ends_a_batch(void **state)
+{
+	struct wire_options o = batching(true);
+
+	(void)state;
+	open_pair(&o);
+	write_some(1, 3);
+	wire_run(&pair, DELAY_NS - 2 * APUS_NS_PER_MS);
+	check_taken(0);
+	wire_run(&pair, 4 * APUS_NS_PER_MS);
+	check_taken(3);
+	/* The timer does not shorten the next batch. */
+	write_some(4, 4);
+	wire_run(&pair, DELAY_NS - 2 * APUS_NS_PER_MS);
+	check_taken(3);
+	wire_run(&pair, 4 * APUS_NS_PER_MS);
+	check_taken(4);
+	wire_run(&pair, 10 * APUS_NS_PER_MS); /* the heartbeat timer asks */
+	assert_true(apus_dp_writer_acked(ends.writer, 4));
+	close_pair();
+}
+
+static void test_flush_ends_a_batch(void **state)
+{
+	struct wire_options o = batching(true);
+
+	(void)state;
+	o.batch_delay_ns = APUS_INFINITE_NS;
+	open_pair(&o);
+	write_some(1, 2);
+	wire_run(&pair, 3 * APUS_NS_PER_SEC);
+	check_taken(0);
+	release();
+	wire_run(&pair, APUS_NS_PER_MS);
+	check_taken(2);
+	release(); /* nothing is held: nothing is sent */
+	close_pair();
+}
+
+/* Heartbeats do not tell of held samples: the reader must not ask for them one by one. */
+static void test_held_samples_are_not_asked_for(void **state)
+{
+	struct wire_options o = batching(true);
+
+	(void)state;
+	o.batch_delay_ns = APUS_NS_PER_SEC;
+	open_pair(&o);
+	wire_set(&pair, 100, 0, 0);
+	write_some(1, 17); /* lost: the writer goes on heartbeating */
+	wire_set(&pair, 0, 0, 0);
+	write_some(18, 20);
+	wire_run(&pair, 200 * APUS_NS_PER_MS);
+	check_taken(17);
+	assert_int_equal(apus_counter_get(&ends.writer->counters.repairs), 17);
+	wire_run(&pair, APUS_NS_PER_SEC);
+	check_taken(20);
+	assert_int_equal(apus_counter_get(&ends.writer->counters.repairs), 17);
+	close_pair();
+}
+
+/* KEEP_LAST(4): the fifth sample would displace one that nobody has been sent. */
+static void test_keep_last_sends_before_it_displaces(void **state)
+{
+	struct wire_options o = batching(false);
+
+	(void)state;
+	o.keep_all = false;
+	o.depth = 4;
+	o.reader_max_samples = 256;
+	open_pair(&o);
+	for (int32_t x = 1; x <= 10; x++) {
+		write_some(x, x);
+		wire_run(&pair, 200 * APUS_NS_PER_US);
+		take();
+	}
+	check_taken(8);
+	release();
+	wire_run(&pair, APUS_NS_PER_MS);
+	check_taken(10);
+	close_pair();
+}
+
+/* A full KEEP_ALL history sends what it holds rather than refuse for it. */
+static void test_full_history_sends(void **state)
+{
+	struct wire_options o = batching(false);
+
+	(void)state;
+	o.max_samples = 8;
+	o.reader_max_samples = 256;
+	open_pair(&o);
+	write_some(1, 20);
+	release();
+	wire_run(&pair, APUS_NS_PER_MS);
+	check_taken(20);
+	close_pair();
+}
+
+/* Suspended, a writer holds everything, whatever its batch says; suspensions nest. */
+static void test_suspension(void **state)
+{
+	struct wire_options o = batching(true);
+
+	(void)state;
+	open_pair(&o);
+	apus_dp_writer_suspend(ends.writer);
+	apus_dp_writer_suspend(ends.writer);
+	write_some(1, 100);
+	release();
+	wire_run(&pair, APUS_NS_PER_SEC);
+	check_taken(0);
+	apus_dp_worker_take_turn(pair.a.worker);
+	apus_dp_writer_resume(ends.writer, pair.now);
+	apus_dp_worker_end_turn(pair.a.worker);
+	wire_run(&pair, 100 * APUS_NS_PER_MS);
+	check_taken(0);
+	apus_dp_worker_take_turn(pair.a.worker);
+	apus_dp_writer_resume(ends.writer, pair.now);
+	apus_dp_writer_resume(ends.writer, pair.now); /* one too many: nothing */
+	apus_dp_worker_end_turn(pair.a.worker);
+	wire_run(&pair, APUS_NS_PER_MS);
+	check_taken(100);
+	/* Then it batches as before. */
+	write_some(101, 101);
+	wire_run(&pair, APUS_NS_PER_MS);
+	check_taken(100);
+	close_pair();
+}
+
+/* Everything arrives, in order, also where the wire is bad. */
+static void test_loss(void **state)
+{
+	struct wire_options o = batching(true);
+	int32_t x = 1;
+
+	(void)state;
+	open_pair(&o);
+	wire_set(&pair, 20, 5, 10);
+	for (int i = 0; i < 100000 && !(x > 3000 && apus_dp_writer_acked(ends.writer, 3000)); i++) {
+		for (int k = 0; k < 40 && x <= 3000; k++)
+			if (wire_write(&pair, &ends, "RED", x, APUS_ALIVE) == 0)
+				x++;
+		wire_run(&pair, 200 * APUS_NS_PER_US);
+		take();
+	}
+	check_taken(3000);
+	assert_true(pair.a_to_b.dropped > 0);
+	close_pair();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_size_ends_a_batch),
+		cmocka_unit_test(test_time_ends_a_batch),
+		cmocka_unit_test(test_flush_ends_a_batch),
+		cmocka_unit_test(test_held_samples_are_not_asked_for),
+		cmocka_unit_test(test_keep_last_sends_before_it_displaces),
+		cmocka_unit_test(test_full_history_sends),
+		cmocka_unit_test(test_suspension),
+		cmocka_unit_test(test_loss),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
