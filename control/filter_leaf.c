@@ -19,7 +19,8 @@ static struct apus_dp_test *add_test(struct apus_ctl_filter_compiler *c, uint8_t
 	return t;
 }
 
-static struct apus_ctl_filter_range range_of(const struct apus_ctl_filter_compiler *c, uint16_t field, uint8_t op,
+static struct apus_ctl_filter_range range_of(const struct apus_ctl_filter_compiler *c,
+					     uint16_t field, uint8_t op,
 					     const struct apus_ctl_filter_number *n)
 {
 	uint8_t load = c->operands.fields[field].load;
@@ -35,7 +36,8 @@ static struct apus_ctl_filter_range range_of(const struct apus_ctl_filter_compil
 }
 
 /* One interval test. `accept` 0 marks one that never holds, for aim_leaf(). */
-static void add_range(struct apus_ctl_filter_compiler *c, uint16_t field, struct apus_ctl_filter_range r)
+static void add_range(struct apus_ctl_filter_compiler *c, uint16_t field,
+		      struct apus_ctl_filter_range r)
 {
 	struct apus_dp_test *t = add_test(c, APUS_DP_RANGE, field);
 
@@ -222,8 +224,8 @@ static int compile_keys(struct apus_ctl_filter_compiler *c, uint16_t field,
 		return (int)at;
 	keys = (uint64_t *)(c->data.bytes + at);
 	for (uint32_t i = 0; i < leaf->item_count; i++) {
-		int result = list_number(c, field, &c->tree.items[leaf->first_item + i], keys,
-					 &count);
+		int result =
+			list_number(c, field, &c->tree.items[leaf->first_item + i], keys, &count);
 
 		if (result < 0)
 			return result;
@@ -252,7 +254,8 @@ static int compare_texts(const void *a, const void *b, void *pool)
 static int compile_texts(struct apus_ctl_filter_compiler *c, uint16_t field,
 			 const struct apus_ctl_filter_leaf *leaf)
 {
-	int64_t at = apus_ctl_filter_blob_add(&c->data, leaf->item_count * sizeof(struct apus_dp_text));
+	int64_t at =
+		apus_ctl_filter_blob_add(&c->data, leaf->item_count * sizeof(struct apus_dp_text));
 	struct apus_dp_text *texts;
 	struct apus_dp_test *t;
 
@@ -261,8 +264,8 @@ static int compile_texts(struct apus_ctl_filter_compiler *c, uint16_t field,
 	texts = (struct apus_dp_text *)(c->data.bytes + at);
 	for (uint32_t i = 0; i < leaf->item_count; i++) {
 		struct apus_ctl_filter_text text;
-		int result = apus_ctl_filter_bind_text(
-			&c->operands, &c->tree.items[leaf->first_item + i], &text);
+		int result = apus_ctl_filter_bind_text(&c->operands,
+						       &c->tree.items[leaf->first_item + i], &text);
 
 		if (result < 0)
 			return result;
@@ -309,7 +312,8 @@ static int bind_escape(struct apus_ctl_filter_compiler *c, const struct apus_ctl
 	if (result < 0)
 		return result;
 	if (text.length != 1)
-		return apus_ctl_filter_fail_at(&c->operands, &leaf->c, "ESCAPE needs one character");
+		return apus_ctl_filter_fail_at(&c->operands, &leaf->c,
+					       "ESCAPE needs one character");
 	*escape_out = (uint8_t)c->operands.pool[text.at];
 	return 0;
 }
@@ -318,7 +322,8 @@ static void add_pattern(struct apus_ctl_filter_compiler *c, uint16_t field,
 			const struct apus_ctl_filter_text *text,
 			const struct apus_ctl_filter_pattern *pattern)
 {
-	struct apus_dp_test *t = add_test(c, pattern->plain ? APUS_DP_TEXT : APUS_DP_PATTERN, field);
+	struct apus_dp_test *t =
+		add_test(c, pattern->plain ? APUS_DP_TEXT : APUS_DP_PATTERN, field);
 
 	t->accept = APUS_DP_EQUAL;
 	t->low = pattern->plain ? text->at : pattern->at;
@@ -361,14 +366,16 @@ static int compile_pattern(struct apus_ctl_filter_compiler *c, uint16_t field,
 /* ---- any leaf ---------------------------------------------------------------------------------- */
 
 /* Predicates that have a member in front and no operator. */
-static int compile_named(struct apus_ctl_filter_compiler *c, const struct apus_ctl_filter_leaf *leaf)
+static int compile_named(struct apus_ctl_filter_compiler *c,
+			 const struct apus_ctl_filter_leaf *leaf)
 {
 	uint16_t field;
 	int result;
 
 	if (leaf->a.kind != APUS_CTL_TOKEN_NAME)
-		return apus_ctl_filter_fail_at(&c->operands, &leaf->a,
-					       "a member is expected before the operator, not a value");
+		return apus_ctl_filter_fail_at(
+			&c->operands, &leaf->a,
+			"a member is expected before the operator, not a value");
 	result = apus_ctl_filter_use_member(&c->operands, &leaf->a, &field);
 	if (result < 0)
 		return result;
@@ -380,7 +387,8 @@ static int compile_named(struct apus_ctl_filter_compiler *c, const struct apus_c
 	}
 }
 
-int apus_ctl_filter_compile_leaf(struct apus_ctl_filter_compiler *c, const struct apus_ctl_filter_leaf *leaf)
+int apus_ctl_filter_compile_leaf(struct apus_ctl_filter_compiler *c,
+				 const struct apus_ctl_filter_leaf *leaf)
 {
 	const struct apus_ctl_filter_token *a = &leaf->a, *b = &leaf->b;
 	uint8_t op = leaf->op;
@@ -401,4 +409,3 @@ int apus_ctl_filter_compile_leaf(struct apus_ctl_filter_compiler *c, const struc
 	result = apus_ctl_filter_use_member(&c->operands, a, &field);
 	return result < 0 ? result : compare(c, field, op, b);
 }
-

@@ -78,7 +78,8 @@ static bool read_like(struct patterns *p, int escape)
 				return fail(p, "nothing follows the escape character in");
 			c = p->text[p->at++];
 			if (c != '%' && c != '_' && c != escape)
-				return fail(p, "the escape character protects %, _ and itself only in");
+				return fail(
+					p, "the escape character protects %, _ and itself only in");
 			p->escaped = true;
 			put(p, c);
 		} else {
@@ -287,8 +288,8 @@ static int emit(struct patterns *p, struct apus_ctl_filter_blob *blob, bool matc
 	out->at = (uint32_t)at;
 	for (uint32_t i = 0; i < out->segment_count; i++) {
 		struct span s = next_span(p, match, &code, &part_end);
-		int result = emit_segment(
-			p, blob, &s, out->at + i * (uint32_t)sizeof(struct apus_dp_segment));
+		int result = emit_segment(p, blob, &s,
+					  out->at + i * (uint32_t)sizeof(struct apus_dp_segment));
 
 		if (result < 0)
 			return result;

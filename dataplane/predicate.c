@@ -24,6 +24,9 @@ struct apus_dp_predicate {
 	bool has_checked; /* some field has value_bits */
 	bool has_strings; /* some field is a string */
 	bool may_lack;    /* a shorter sample may lack members */
+	/* Encapsulation of payloads find_plain() may walk: the type's in this machine's byte order, if the
+	 * walk is nothing but runs and strings; else 0, which is none. As loaded from the payload. */
+	uint16_t plain_id[2];
 	struct apus_dp_test tests[];
 };
 
@@ -293,32 +296,151 @@ static bool locate(const struct apus_dp_predicate *p, const struct apus_wire_cdr
 	return apus_wire_walk(steps, p->step_count[c->xcdr2], c->base, c->end, c->swap, slots);
 }
 
-enum apus_dp_verdict apus_dp_predicate_eval(const struct apus_dp_predicate *predicate,
-					    const uint8_t *payload, size_t payload_bytes)
+static enum apus_dp_verdict run(const struct apus_dp_predicate *p,
+				const struct apus_wire_slot *slots, bool swap)
 {
-	struct apus_wire_slot slots[APUS_DP_FIELDS_MAX];
-	const struct apus_dp_predicate *p = predicate;
-	struct apus_wire_cdr c;
 	uint32_t at = 0;
 
-	/* Parameter lists (ids 2, 3, 10, 11) open as CDR but belong to mutable types, which no program is
-	 * made for. */
-	if (APUS_UNLIKELY(apus_wire_cdr_open(&c, payload, payload_bytes) < 0 ||
-			  (payload[1] & 0xf6) == 0x02))
-		return APUS_DP_ERROR;
-	if (APUS_UNLIKELY((c.xcdr2 && c.delimited != p->delimited) || !locate(p, &c, slots)))
-		return APUS_DP_ERROR;
-	if ((p->has_checked || p->has_strings) && !values_valid(p, slots, c.swap))
-		return APUS_DP_ERROR;
 	while (at < p->test_count) {
 		const struct apus_dp_test *t = &p->tests[at];
 
 		if (APUS_UNLIKELY(lacks(t, slots)))
 			at = t->on_absent;
 		else
-			at = holds(p, t, slots, c.swap) ? t->on_true : t->on_false;
+			at = holds(p, t, slots, swap) ? t->on_true : t->on_false;
 	}
 	return at == APUS_DP_TO_PASS ? APUS_DP_PASS : APUS_DP_REJECT;
+}
+
+/* ---- evaluation of the common case ------------------------------------------------------------- */
+
+/*
+ * Most types are flat, and most senders have this machine's byte order: then fields are found by one
+ * short loop, none is absent, and the frequent tests are done in place. The results are the same.
+ */
+static inline bool find_plain(const struct apus_dp_predicate *p, bool xcdr2, const uint8_t *base,
+			      uint64_t end, struct apus_wire_slot *slots)
+{
+	const struct apus_wire_step *s =
+		(const struct apus_wire_step *)((const char *)p + p->steps_at[xcdr2]);
+	const struct apus_wire_step *last = s + p->step_count[xcdr2];
+	uint64_t at = 0;
+
+	for (; s < last; s++) {
+		uint32_t length;
+
+		at = (at + s->align_mask) & ~(uint64_t)s->align_mask;
+		if (s->op == APUS_WIRE_RUN) {
+			if (s->slot != APUS_WIRE_NO_SLOT)
+				slots[s->slot].bytes = base + at + s->delta;
+			at += s->bytes;
+			if (APUS_UNLIKELY(at > end))
+				return false;
+			continue;
+		}
+		if (APUS_UNLIKELY(at + sizeof(length) > end))
+			return false;
+		memcpy(&length, base + at, sizeof(length));
+		at += sizeof(length);
+		if (APUS_UNLIKELY(length == 0 || length > end - at || base[at + length - 1] ||
+				  (s->bytes && length - 1 > s->bytes)))
+			return false;
+		if (s->slot != APUS_WIRE_NO_SLOT) {
+			slots[s->slot] = (struct apus_wire_slot){base + at, length - 1};
+			if (APUS_UNLIKELY(has_nul(&slots[s->slot])))
+				return false;
+		}
+		at += length;
+	}
+	return true;
+}
+
+/* Equality of a string of the payload with a short constant. At least eight bytes stand in front of a
+ * string, and as many behind the constants (lay_out()), so each is one word. */
+static inline bool equals_short(const struct apus_wire_slot *s, const char *text, uint32_t length)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	unsigned int others = 64 - 8 * length;
+	uint64_t here, wanted;
+
+	memcpy(&here, s->bytes + length - 8, 8);
+	memcpy(&wanted, text, 8);
+	return here >> others == wanted << others >> others;
+#else
+	return memcmp(s->bytes, text, length) == 0;
+#endif
+}
+
+static inline bool holds_plain(const struct apus_dp_predicate *p, const struct apus_dp_test *t,
+			       const struct apus_wire_slot *slots)
+{
+	const struct apus_wire_slot *a = &slots[t->field];
+
+	if (t->op == APUS_DP_RANGE) {
+		if (t->load == APUS_DP_S32)
+			return apus_dp_key_signed((int32_t)load_u32(a->bytes, false)) - t->low <=
+			       t->span;
+		return load_key(t->load, a->bytes, false) - t->low <= t->span;
+	}
+	if (t->op == APUS_DP_TEXT && t->accept == APUS_DP_EQUAL && t->span - 1 < 8)
+		return a->length == t->span &&
+		       equals_short(a, (const char *)p + p->text_at + t->low, (uint32_t)t->span);
+	return holds(p, t, slots, false);
+}
+
+static inline enum apus_dp_verdict run_plain(const struct apus_dp_predicate *p,
+					     const struct apus_wire_slot *slots)
+{
+	uint32_t at = 0;
+
+	do {
+		const struct apus_dp_test *t = &p->tests[at];
+
+		at = holds_plain(p, t, slots) ? t->on_true : t->on_false;
+	} while (at < APUS_DP_TO_REJECT);
+	return at == APUS_DP_TO_PASS ? APUS_DP_PASS : APUS_DP_REJECT;
+}
+
+static enum apus_dp_verdict eval_any(const struct apus_dp_predicate *p, const uint8_t *payload,
+				     size_t payload_bytes)
+{
+	struct apus_wire_slot slots[APUS_DP_FIELDS_MAX];
+	struct apus_wire_cdr c;
+
+	/* Parameter lists (ids 2, 3, 10, 11) open as CDR but belong to mutable types, which no program is
+	 * made for. */
+	if (apus_wire_cdr_open(&c, payload, payload_bytes) < 0 || (payload[1] & 0xf6) == 0x02)
+		return APUS_DP_ERROR;
+	if ((c.xcdr2 && c.delimited != p->delimited) || !locate(p, &c, slots))
+		return APUS_DP_ERROR;
+	if ((p->has_checked || p->has_strings) && !values_valid(p, slots, c.swap))
+		return APUS_DP_ERROR;
+	return run(p, slots, c.swap);
+}
+
+enum apus_dp_verdict apus_dp_predicate_eval(const struct apus_dp_predicate *predicate,
+					    const uint8_t *payload, size_t payload_bytes)
+{
+	struct apus_wire_slot slots[APUS_DP_FIELDS_MAX];
+	const struct apus_dp_predicate *p = predicate;
+	uint32_t padding;
+	bool xcdr2;
+	uint16_t id;
+
+	if (APUS_UNLIKELY(payload_bytes < APUS_WIRE_ENCAP_BYTES || payload_bytes > INT32_MAX))
+		return APUS_DP_ERROR;
+	memcpy(&id, payload, sizeof(id));
+	padding = payload[3] & 3u;
+	xcdr2 = id != p->plain_id[0];
+	if (APUS_UNLIKELY(id == 0 || id != p->plain_id[xcdr2] ||
+			  payload_bytes - APUS_WIRE_ENCAP_BYTES < padding))
+		return eval_any(p, payload, payload_bytes);
+	if (APUS_UNLIKELY(!find_plain(p, xcdr2, payload + APUS_WIRE_ENCAP_BYTES,
+				      payload_bytes - APUS_WIRE_ENCAP_BYTES - padding, slots)))
+		return APUS_DP_ERROR;
+	if (APUS_UNLIKELY(p->has_checked && !values_valid(p, slots, false)))
+		return APUS_DP_ERROR;
+	return run_plain(p, slots);
 }
 
 /* ---- assembling -------------------------------------------------------------------------------- */
@@ -425,7 +547,7 @@ static size_t lay_out(const struct apus_dp_program *program, struct apus_dp_pred
 	header->data_at = (uint32_t)at;
 	at += program->data_bytes;
 	header->text_at = (uint32_t)at;
-	return at + program->text_bytes;
+	return at + program->text_bytes + sizeof(uint64_t); /* equals_short() */
 }
 
 size_t apus_dp_predicate_bytes(const struct apus_dp_program *program)
@@ -442,9 +564,23 @@ static void place(struct apus_dp_predicate *p, uint32_t at, const void *from, si
 		memcpy((char *)p + at, from, bytes);
 }
 
-/* What a maker may leave out. */
-static void complete_test(struct apus_dp_test *t)
+/* The encapsulation identifier of the type in this machine's byte order, as it loads from a payload. */
+static uint16_t plain_id(bool xcdr2, bool delimited)
 {
+	uint8_t little = !xcdr2      ? APUS_WIRE_CDR_LE
+			 : delimited ? APUS_WIRE_D_CDR2_LE
+				     : APUS_WIRE_CDR2_LE;
+	uint8_t bytes[2] = {0, little - (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)};
+	uint16_t id;
+
+	memcpy(&id, bytes, sizeof(id));
+	return id;
+}
+
+/* What a maker may leave out. */
+static void complete_test(const struct apus_dp_field *fields, struct apus_dp_test *t)
+{
+	t->load = fields[t->field].load;
 	if (t->op != APUS_DP_NUMBERS && t->op != APUS_DP_STRINGS)
 		t->field_b = t->field;
 	if (!t->on_absent)
@@ -455,6 +591,7 @@ struct apus_dp_predicate *apus_dp_predicate_assemble(const struct apus_dp_progra
 						     void *block)
 {
 	struct apus_dp_predicate *p = block;
+	bool plain[2] = {true, true};
 
 	memset(p, 0, sizeof(*p));
 	lay_out(program, p);
@@ -463,8 +600,11 @@ struct apus_dp_predicate *apus_dp_predicate_assemble(const struct apus_dp_progra
 	p->delimited = program->delimited;
 	for (int x = 0; x < 2; x++) {
 		p->step_count[x] = (uint16_t)program->step_count[x];
-		for (uint32_t i = 0; i < program->step_count[x]; i++)
+		for (uint32_t i = 0; i < program->step_count[x]; i++) {
 			p->may_lack |= program->steps[x][i].op == APUS_WIRE_MEMBER;
+			plain[x] &= program->steps[x][i].op <= APUS_WIRE_STRING;
+		}
+		p->plain_id[x] = plain[x] ? plain_id(x == 1, program->delimited) : 0;
 		place(p, p->steps_at[x], program->steps[x],
 		      program->step_count[x] * sizeof(struct apus_wire_step));
 	}
@@ -474,7 +614,7 @@ struct apus_dp_predicate *apus_dp_predicate_assemble(const struct apus_dp_progra
 	}
 	memcpy(p->tests, program->tests, program->test_count * sizeof(struct apus_dp_test));
 	for (uint32_t i = 0; i < program->test_count; i++)
-		complete_test(&p->tests[i]);
+		complete_test(program->fields, &p->tests[i]);
 	place(p, p->data_at, program->data, program->data_bytes);
 	place(p, p->fields_at, program->fields,
 	      program->field_count * sizeof(struct apus_dp_field));

@@ -81,6 +81,7 @@ struct apus_dp_test {
 	uint16_t field, field_b;
 	uint16_t on_true, on_false; /**< a later test, or APUS_DP_TO_… */
 	uint16_t on_absent;         /**< where it leads if the sample lacks a field; 0: to REJECT */
+	uint8_t load;               /**< of `field`; filled in by apus_dp_predicate_assemble() */
 	uint64_t low, span;
 };
 

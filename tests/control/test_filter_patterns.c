@@ -70,26 +70,55 @@ static void check(const char *expression, const struct row *rows, size_t count)
 static void like(void **state)
 {
 	static const struct row rows[] = {
-		{"RED", "RED", 1},      {"RED", "REDD", 0},     {"RED", "red", 0},
-		{"", "", 1},            {"", "R", 0},           {"%", "", 1},
-		{"%", "RED", 1},        {"%%", "", 1},          {"_", "", 0},
-		{"_", "R", 1},          {"_", "RE", 0},         {"___", "RED", 1},
-		{"R%", "RED", 1},       {"R%", "R", 1},         {"R%", "GREEN", 0},
-		{"%D", "RED", 1},       {"%D", "D", 1},         {"%D", "REDS", 0},
-		{"%E%", "RED", 1},      {"%E%", "BLU", 0},      {"R%D", "RED", 1},
-		{"R%D", "RD", 1},       {"R%D", "R", 0},        {"R%R", "R", 0},
-		{"%ab%ab", "ab", 0},    {"%ab%ab", "abab", 1},  {"%ab%ab", "abxxab", 1},
-		{"a%b_c%d", "a1b2c3d", 1}, {"a%b_c%d", "abbcd", 1}, {"a%b_c%d", "abcd", 0},
-		{"%_", "", 0},          {"%_", "x", 1},         {"_%_", "x", 0},
-		{"%a_b%", "xxaabb", 1}, {"%aab%", "aaab", 1},   {"%_b", "ab", 1},
+		{"RED", "RED", 1},
+		{"RED", "REDD", 0},
+		{"RED", "red", 0},
+		{"", "", 1},
+		{"", "R", 0},
+		{"%", "", 1},
+		{"%", "RED", 1},
+		{"%%", "", 1},
+		{"_", "", 0},
+		{"_", "R", 1},
+		{"_", "RE", 0},
+		{"___", "RED", 1},
+		{"R%", "RED", 1},
+		{"R%", "R", 1},
+		{"R%", "GREEN", 0},
+		{"%D", "RED", 1},
+		{"%D", "D", 1},
+		{"%D", "REDS", 0},
+		{"%E%", "RED", 1},
+		{"%E%", "BLU", 0},
+		{"R%D", "RED", 1},
+		{"R%D", "RD", 1},
+		{"R%D", "R", 0},
+		{"R%R", "R", 0},
+		{"%ab%ab", "ab", 0},
+		{"%ab%ab", "abab", 1},
+		{"%ab%ab", "abxxab", 1},
+		{"a%b_c%d", "a1b2c3d", 1},
+		{"a%b_c%d", "abbcd", 1},
+		{"a%b_c%d", "abcd", 0},
+		{"%_", "", 0},
+		{"%_", "x", 1},
+		{"_%_", "x", 0},
+		{"%a_b%", "xxaabb", 1},
+		{"%aab%", "aaab", 1},
+		{"%_b", "ab", 1},
 		/* Nothing else is special. */
-		{"R.D", "RED", 0},      {"R.D", "R.D", 1},      {"R*", "RED", 0},
-		{"[R]ED", "RED", 0},    {"R\\%", "R\\x", 1},    {"^R", "R", 0},
-		{"(a)+", "(a)+", 1},    {"caf_", "caf\xe9", 1},
+		{"R.D", "RED", 0},
+		{"R.D", "R.D", 1},
+		{"R*", "RED", 0},
+		{"[R]ED", "RED", 0},
+		{"R\\%", "R\\x", 1},
+		{"^R", "R", 0},
+		{"(a)+", "(a)+", 1},
+		{"caf_", "caf\xe9", 1},
 	};
 	static const struct row escaped[] = {
-		{"50!%", "50%", 1},  {"50!%", "500", 0}, {"50!%", "50!%", 0}, {"!_%", "_x", 1},
-		{"!_%", "x", 0},     {"!!%", "!x", 1},   {"%!%%", "a%b", 1},  {"%!%%", "ab", 0},
+		{"50!%", "50%", 1}, {"50!%", "500", 0}, {"50!%", "50!%", 0}, {"!_%", "_x", 1},
+		{"!_%", "x", 0},    {"!!%", "!x", 1},   {"%!%%", "a%b", 1},  {"%!%%", "ab", 0},
 	};
 
 	(void)state;
@@ -104,21 +133,48 @@ static void like(void **state)
 static void match(void **state)
 {
 	static const struct row rows[] = {
-		{"RED", "RED", 1},          {"RED,BLUE", "BLUE", 1},    {"RED,BLUE", "RED,BLUE", 0},
-		{"R*,B*", "BLUE", 1},       {"R*,B*", "GREEN", 0},      {"R?D", "RED", 1},
-		{"R?D", "RD", 0},           {"*", "", 1},               {"", "", 1},
-		{"a,", "", 1},              {",a", "a", 1},             {"[RB]*", "BLUE", 1},
-		{"[RB]*", "GREEN", 0},      {"[!RB]*", "GREEN", 1},     {"[^RB]*", "RED", 0},
-		{"[A-F]*", "BLUE", 1},      {"[A-F]*", "RED", 0},       {"[!A-F]*", "RED", 1},
-		{"[a-]x", "-x", 1},         {"[]]", "]", 1},            {"[!]]", "]", 0},
-		{"[a,b]", ",", 1},          {"x\\*", "x*", 1},          {"x\\*", "xy", 0},
-		{"x\\,y", "x,y", 1},        {"\\[a]", "[a]", 1},        {"[\\]]", "]", 1},
+		{"RED", "RED", 1},
+		{"RED,BLUE", "BLUE", 1},
+		{"RED,BLUE", "RED,BLUE", 0},
+		{"R*,B*", "BLUE", 1},
+		{"R*,B*", "GREEN", 0},
+		{"R?D", "RED", 1},
+		{"R?D", "RD", 0},
+		{"*", "", 1},
+		{"", "", 1},
+		{"a,", "", 1},
+		{",a", "a", 1},
+		{"[RB]*", "BLUE", 1},
+		{"[RB]*", "GREEN", 0},
+		{"[!RB]*", "GREEN", 1},
+		{"[^RB]*", "RED", 0},
+		{"[A-F]*", "BLUE", 1},
+		{"[A-F]*", "RED", 0},
+		{"[!A-F]*", "RED", 1},
+		{"[a-]x", "-x", 1},
+		{"[]]", "]", 1},
+		{"[!]]", "]", 0},
+		{"[a,b]", ",", 1},
+		{"x\\*", "x*", 1},
+		{"x\\*", "xy", 0},
+		{"x\\,y", "x,y", 1},
+		{"\\[a]", "[a]", 1},
+		{"[\\]]", "]", 1},
 		/* Slashes separate parts that must all be there. */
-		{"a/b", "a/b", 1},          {"a/*", "a/b", 1},          {"a/*", "a/b/c", 0},
-		{"*", "a/b", 0},            {"*/*", "a/b", 1},          {"a?b", "a/b", 0},
-		{"a[/]b", "a/b", 0},        {"a[!x]b", "a/b", 0},       {"*/b*,c", "a/bcd", 1},
-		{"a/", "a/", 1},            {"a/", "a", 0},             {"a", "a/", 0},
-		{"%", "%", 1},              {"%_", "ab", 0},
+		{"a/b", "a/b", 1},
+		{"a/*", "a/b", 1},
+		{"a/*", "a/b/c", 0},
+		{"*", "a/b", 0},
+		{"*/*", "a/b", 1},
+		{"a?b", "a/b", 0},
+		{"a[/]b", "a/b", 0},
+		{"a[!x]b", "a/b", 0},
+		{"*/b*,c", "a/bcd", 1},
+		{"a/", "a/", 1},
+		{"a/", "a", 0},
+		{"a", "a/", 0},
+		{"%", "%", 1},
+		{"%_", "ab", 0},
 	};
 
 	(void)state;
@@ -165,17 +221,32 @@ static void lists(void **state)
 
 static void lists_of_all_kinds(void **state)
 {
-	static const struct filter_scalars s = {.b = true, .c = 'A', .e = 1, .m8 = 5, .s = "s",
-						.t = (char *)"it's", .f64 = -0.0, .f32 = 0.1f,
-						.i64 = INT64_MIN, .u64 = UINT64_MAX};
+	static const struct filter_scalars s = {.b = true,
+						.c = 'A',
+						.e = 1,
+						.m8 = 5,
+						.s = "s",
+						.t = (char *)"it's",
+						.f64 = -0.0,
+						.f32 = 0.1f,
+						.i64 = INT64_MIN,
+						.u64 = UINT64_MAX};
 	static const struct {
 		const char *expression;
 		int expected;
 	} rows[] = {
-		{"b IN (TRUE)", 1},          {"b IN (FALSE)", 0},       {"c IN ('B', 'A')", 1},
-		{"c NOT IN ('B', 'C')", 1},  {"e IN ('CALM', 'BUSY')", 1}, {"e IN (7, -3)", 0},
-		{"m8 IN (1, 5)", 1},         {"f64 IN (1, 0)", 1},      {"f64 IN (1, 2)", 0},
-		{"f32 IN (0.1, 5)", 0},      {"f32 IN (0.1F, 5)", 1},   {"t IN ('it''s', 'x')", 1},
+		{"b IN (TRUE)", 1},
+		{"b IN (FALSE)", 0},
+		{"c IN ('B', 'A')", 1},
+		{"c NOT IN ('B', 'C')", 1},
+		{"e IN ('CALM', 'BUSY')", 1},
+		{"e IN (7, -3)", 0},
+		{"m8 IN (1, 5)", 1},
+		{"f64 IN (1, 0)", 1},
+		{"f64 IN (1, 2)", 0},
+		{"f32 IN (0.1, 5)", 0},
+		{"f32 IN (0.1F, 5)", 1},
+		{"t IN ('it''s', 'x')", 1},
 		{"i64 IN (-9223372036854775808, 1)", 1},
 		{"u64 IN (-1, 18446744073709551615)", 1},
 		{"u64 IN (-1, 18446744073709551616)", 0},
@@ -250,12 +321,16 @@ static void patterns_do_not_explode(void **state)
 	assert_int_equal(explode("MATCH", "*a*b,", 60, "x", PAYLOAD_MAX), APUS_DP_REJECT);
 	assert_int_equal(explode("MATCH", "*a*b,", 5000, "x", PAYLOAD_MAX), APUS_EFILTER);
 	/* 63 varying characters and one that is not there, looked for everywhere. */
-	assert_int_equal(explode("MATCH", "*???????????????????????????????????????????????????????????????b*", 1,
-				 "", PAYLOAD_MAX),
-			 APUS_DP_REJECT);
-	assert_int_equal(explode("MATCH", "*????????????????????????????????????????????????????????????????b*", 1,
-				 "", 100),
-			 APUS_EFILTER);
+	assert_int_equal(
+		explode("MATCH",
+			"*???????????????????????????????????????????????????????????????b*", 1, "",
+			PAYLOAD_MAX),
+		APUS_DP_REJECT);
+	assert_int_equal(
+		explode("MATCH",
+			"*????????????????????????????????????????????????????????????????b*", 1,
+			"", 100),
+		APUS_EFILTER);
 }
 
 int main(void)
