@@ -310,10 +310,14 @@ int apus_wire_cdr_encode_key(const struct apus_type *type, const void *sample, u
 			     size_t out_bytes);
 
 /**
- * apus_type_encode() with a choice of byte order, for tests of the reading side.
- * Same results and errors.
+ * apus_type_encode() by descriptor alone, whatever programs the type has, and with a choice of byte
+ * order, for tests. Same results and errors.
  */
 int apus_wire_cdr_encode(const struct apus_type *type, const void *sample, int representation,
 			 bool key_only, bool big_endian, void *out, size_t out_bytes);
+
+/** apus_type_decode() by descriptor alone, for tests. Same results and errors. */
+int apus_wire_cdr_decode(const struct apus_type *type, const void *payload, size_t payload_bytes,
+			 bool key_only, void *sample, void *arena, size_t arena_bytes);
 
 #endif

@@ -6,34 +6,13 @@
  * only memory that grows with the input, and it is reserved before it is filled. A decode that
  * fails leaves the sample all zero, so no pointer into the arena survives.
  */
-#include "wire/cdr.h"
+#include "wire/program.h"
 #include <limits.h>
 
-struct decoder {
-	struct apus_wire_cdr c;
-	uint8_t *arena;
-	size_t arena_used;
-	size_t arena_bytes;
-	bool key_only;
-	bool keys_by_id; /* key-only: ordered by member id, structs without DHEADER */
-};
-
-static int decode_value(struct decoder *d, const struct apus_type *type, void *value, int depth);
-static int set_default(struct decoder *d, const struct apus_member *m, uint8_t *object, int depth);
-
-/* Reserves `bytes` of the arena, aligned in memory. NULL if it is too small. */
-static void *arena_take(struct decoder *d, size_t bytes, size_t align)
-{
-	size_t gap = -((uintptr_t)d->arena + d->arena_used) & (align - 1);
-	size_t left = d->arena_bytes - d->arena_used;
-	void *p;
-
-	if (gap > left || bytes > left - gap)
-		return NULL;
-	p = d->arena + d->arena_used + gap;
-	d->arena_used += gap + bytes;
-	return p;
-}
+static int decode_value(struct apus_wire_decoder *d, const struct apus_type *type, void *value,
+			int depth);
+static int set_default(struct apus_wire_decoder *d, const struct apus_member *m, uint8_t *object,
+		       int depth);
 
 static void swap_in_place(uint8_t *data, size_t bytes, size_t count)
 {
@@ -75,7 +54,8 @@ static bool scalars_valid(const struct apus_type *type, const uint8_t *data, siz
 	return true;
 }
 
-static int read_scalars(struct decoder *d, const struct apus_type *type, uint8_t *dst, size_t count)
+static int read_scalars(struct apus_wire_decoder *d, const struct apus_type *type, uint8_t *dst,
+			size_t count)
 {
 	size_t bytes = apus_wire_scalar_bytes(type);
 
@@ -91,7 +71,8 @@ static int read_scalars(struct decoder *d, const struct apus_type *type, uint8_t
 }
 
 /* One scalar: as read_scalars(), without its loops and calls. */
-static inline int read_scalar(struct decoder *d, const struct apus_type *type, uint8_t *dst)
+static inline int read_scalar(struct apus_wire_decoder *d, const struct apus_type *type,
+			      uint8_t *dst)
 {
 	const size_t bytes = type->size_bytes;
 	const uint8_t *src;
@@ -111,7 +92,7 @@ static inline int read_scalar(struct decoder *d, const struct apus_type *type, u
 	return 0;
 }
 
-static int read_string(struct decoder *d, const struct apus_type *type, void *value)
+static int read_string(struct apus_wire_decoder *d, const struct apus_type *type, void *value)
 {
 	const char *chars;
 	uint32_t length;
@@ -120,7 +101,11 @@ static int read_string(struct decoder *d, const struct apus_type *type, void *va
 	if (!apus_wire_cdr_string(&d->c, type->bound, &chars, &length))
 		return APUS_EENCODING;
 	if (!type->bound) {
-		copy = arena_take(d, (size_t)length + 1, 1);
+		if (d->borrow) {
+			memcpy(value, &chars, sizeof(chars));
+			return 0;
+		}
+		copy = apus_wire_arena_take(d, (size_t)length + 1, 1);
 		if (!copy)
 			return APUS_ELIMIT;
 		memcpy(value, &copy, sizeof(copy));
@@ -131,8 +116,8 @@ static int read_string(struct decoder *d, const struct apus_type *type, void *va
 
 /* fresh: the memory comes from the arena and is not zero yet. It is cleared element by element, so
  * that a forged length costs no more than the bytes that back it. */
-static int read_elements(struct decoder *d, const struct apus_type *element, uint8_t *data,
-			 uint32_t count, bool fresh, int depth)
+static int read_elements(struct apus_wire_decoder *d, const struct apus_type *element,
+			 uint8_t *data, uint32_t count, bool fresh, int depth)
 {
 	int rc = 0;
 
@@ -160,7 +145,25 @@ static int read_elements(struct decoder *d, const struct apus_type *element, uin
 	return rc;
 }
 
-static int read_sequence(struct decoder *d, const struct apus_type *type,
+/* Numbers any bits of which are values, in native order and aligned in memory, can stay where they
+ * are. False: they cannot, or are not all there; nothing has moved. */
+static bool borrow_numbers(struct apus_wire_decoder *d, const struct apus_type *element,
+			   uint32_t count, void **data_out)
+{
+	const size_t bytes = apus_wire_scalar_bytes(element);
+	struct apus_wire_cdr c = d->c;
+
+	if (!bytes || element->kind == APUS_KIND_BOOL || element->kind == APUS_KIND_BITMASK ||
+	    (c.swap && bytes > 1) || !apus_wire_cdr_align(&c, bytes) ||
+	    count > apus_wire_cdr_left(&c) / bytes ||
+	    !apus_wire_is_aligned(c.base + c.pos, element->align_bytes))
+		return false;
+	*data_out = (uint8_t *)(uintptr_t)c.base + c.pos;
+	d->c.pos = c.pos + count * bytes;
+	return true;
+}
+
+static int read_sequence(struct apus_wire_decoder *d, const struct apus_type *type,
 			 struct apus_sequence *value, int depth)
 {
 	const struct apus_type *element = type->element;
@@ -171,8 +174,12 @@ static int read_sequence(struct decoder *d, const struct apus_type *type,
 		return APUS_EENCODING;
 	if (length == 0)
 		return 0;
+	if (d->borrow && borrow_numbers(d, element, length, &value->data)) {
+		value->length = length;
+		return 0;
+	}
 	bytes = (size_t)length * element->size_bytes;
-	value->data = arena_take(d, bytes, element->align_bytes);
+	value->data = apus_wire_arena_take(d, bytes, element->align_bytes);
 	if (!value->data)
 		return APUS_ELIMIT;
 	value->length = length;
@@ -180,7 +187,7 @@ static int read_sequence(struct decoder *d, const struct apus_type *type,
 }
 
 /* ARRAY and SEQUENCE. Within a DHEADER the elements must end where it says. */
-static int decode_collection(struct decoder *d, const struct apus_type *type, void *value,
+static int decode_collection(struct apus_wire_decoder *d, const struct apus_type *type, void *value,
 			     int depth)
 {
 	const bool dheader = d->c.xcdr2 && apus_wire_needs_dheader(type->element);
@@ -203,7 +210,7 @@ static int decode_collection(struct decoder *d, const struct apus_type *type, vo
 }
 
 /* Memory for the value of a member: in place, or from the arena where a pointer holds it. */
-static int member_room(struct decoder *d, const struct apus_member *m, uint8_t *object,
+static int member_room(struct apus_wire_decoder *d, const struct apus_member *m, uint8_t *object,
 		       void **value_out)
 {
 	void *slot = object + m->offset_bytes, *value;
@@ -211,7 +218,7 @@ static int member_room(struct decoder *d, const struct apus_member *m, uint8_t *
 	*value_out = slot;
 	if ((!m->optional && !m->external) || apus_wire_is_open_string(m->type))
 		return 0;
-	value = arena_take(d, m->type->size_bytes, m->type->align_bytes);
+	value = apus_wire_arena_take(d, m->type->size_bytes, m->type->align_bytes);
 	if (!value)
 		return APUS_ELIMIT;
 	memset(value, 0, m->type->size_bytes);
@@ -220,7 +227,8 @@ static int member_room(struct decoder *d, const struct apus_member *m, uint8_t *
 	return 0;
 }
 
-static int decode_member(struct decoder *d, const struct apus_member *m, uint8_t *object, int depth)
+static int decode_member(struct apus_wire_decoder *d, const struct apus_member *m, uint8_t *object,
+			 int depth)
 {
 	void *value;
 	int rc = member_room(d, m, object, &value);
@@ -242,12 +250,12 @@ static void store_label(const struct apus_type *type, int32_t label, void *value
 	       type->size_bytes);
 }
 
-static int set_type_default(struct decoder *d, const struct apus_type *type, uint8_t *value,
-			    int depth);
+static int set_type_default(struct apus_wire_decoder *d, const struct apus_type *type,
+			    uint8_t *value, int depth);
 
 /* The discriminator's default, and the default of the case that selects. */
-static int set_union_default(struct decoder *d, const struct apus_type *type, uint8_t *value,
-			     int depth)
+static int set_union_default(struct apus_wire_decoder *d, const struct apus_type *type,
+			     uint8_t *value, int depth)
 {
 	const struct apus_member *selected;
 	int rc = set_type_default(d, type->element, value, depth + 1);
@@ -256,8 +264,8 @@ static int set_union_default(struct decoder *d, const struct apus_type *type, ui
 	return rc || !selected ? rc : set_default(d, selected, value, depth);
 }
 
-static int set_type_default(struct decoder *d, const struct apus_type *type, uint8_t *value,
-			    int depth)
+static int set_type_default(struct apus_wire_decoder *d, const struct apus_type *type,
+			    uint8_t *value, int depth)
 {
 	int rc = 0;
 
@@ -285,7 +293,8 @@ static int set_type_default(struct decoder *d, const struct apus_type *type, uin
 }
 
 /* An absent member takes its default (XTypes 1.3 §7.2.2.4.4.4.7). The memory is still zero. */
-static int set_default(struct decoder *d, const struct apus_member *m, uint8_t *object, int depth)
+static int set_default(struct apus_wire_decoder *d, const struct apus_member *m, uint8_t *object,
+		       int depth)
 {
 	void *value;
 	int rc;
@@ -338,7 +347,7 @@ static bool members_ended(const struct apus_wire_cdr *c, const struct apus_membe
 }
 
 /* The value behind a member header, which ends where the header says (XCDR1: or at padding). */
-static int decode_delimited(struct decoder *d, const struct apus_member *m,
+static int decode_delimited(struct apus_wire_decoder *d, const struct apus_member *m,
 			    const struct apus_wire_member_header *header, uint8_t *object,
 			    int depth)
 {
@@ -357,8 +366,8 @@ static int decode_delimited(struct decoder *d, const struct apus_member *m,
 	return rc;
 }
 
-static int decode_optional(struct decoder *d, const struct apus_member *m, uint8_t *object,
-			   int depth)
+static int decode_optional(struct apus_wire_decoder *d, const struct apus_member *m,
+			   uint8_t *object, int depth)
 {
 	struct apus_wire_member_header header;
 	uint8_t present;
@@ -376,9 +385,16 @@ static int decode_optional(struct decoder *d, const struct apus_member *m, uint8
 	return present ? decode_member(d, m, object, depth) : 0;
 }
 
+int apus_wire_decode_member(struct apus_wire_decoder *d, const struct apus_member *m,
+			    uint8_t *object, int depth)
+{
+	return m->optional ? decode_optional(d, m, object, depth)
+			   : decode_member(d, m, object, depth);
+}
+
 /* Scalars that follow each other, with the position in a register. `*next` is the first member, and
  * then the one behind the run, or the first that does not fit. */
-static void read_run(struct decoder *d, const struct apus_type *type, uint8_t *object,
+static void read_run(struct apus_wire_decoder *d, const struct apus_type *type, uint8_t *object,
 		     uint32_t *next)
 {
 	const size_t origin = d->c.origin, align_max = d->c.align_max, end = d->c.end;
@@ -409,8 +425,8 @@ static void read_run(struct decoder *d, const struct apus_type *type, uint8_t *o
 	*next = i;
 }
 
-static int decode_members(struct decoder *d, const struct apus_type *type, uint8_t *object,
-			  bool may_end, int depth)
+static int decode_members(struct apus_wire_decoder *d, const struct apus_type *type,
+			  uint8_t *object, bool may_end, int depth)
 {
 	int rc = 0;
 
@@ -427,8 +443,7 @@ static int decode_members(struct decoder *d, const struct apus_type *type, uint8
 				rc = set_default(d, &type->members[i], object, depth);
 			return rc;
 		}
-		rc = m->optional ? decode_optional(d, m, object, depth)
-				 : decode_member(d, m, object, depth);
+		rc = apus_wire_decode_member(d, m, object, depth);
 	}
 	return rc;
 }
@@ -449,7 +464,7 @@ static uint32_t find_by_id(const struct apus_type *type, uint32_t id, uint32_t f
 }
 
 /* One header and its member. `seen` has a bit for each member. */
-static int decode_listed(struct decoder *d, const struct apus_type *type, uint8_t *object,
+static int decode_listed(struct apus_wire_decoder *d, const struct apus_type *type, uint8_t *object,
 			 const struct apus_wire_member_header *header, uint32_t *next,
 			 uint64_t *seen, int depth)
 {
@@ -468,8 +483,8 @@ static int decode_listed(struct decoder *d, const struct apus_type *type, uint8_
 }
 
 /* Members with headers: to the end of the object under XCDR2, to the end of the list under XCDR1. */
-static int decode_mutable(struct decoder *d, const struct apus_type *type, uint8_t *object,
-			  int depth)
+static int decode_mutable(struct apus_wire_decoder *d, const struct apus_type *type,
+			  uint8_t *object, int depth)
 {
 	uint64_t seen[4] = {0}; /* 256 members at most, see apus_type_check() */
 	struct apus_wire_member_header header;
@@ -496,7 +511,8 @@ static int decode_mutable(struct decoder *d, const struct apus_type *type, uint8
 }
 
 /* The members of a key-only struct: see encode_key_struct(). None of them may be missing. */
-static int decode_keys(struct decoder *d, const struct apus_type *type, uint8_t *value, int depth)
+static int decode_keys(struct apus_wire_decoder *d, const struct apus_type *type, uint8_t *value,
+		       int depth)
 {
 	const bool all = depth > 0 && !apus_wire_has_keys(type);
 	const struct apus_member *m;
@@ -513,7 +529,8 @@ static int decode_keys(struct decoder *d, const struct apus_type *type, uint8_t 
 	return rc;
 }
 
-static bool read_plain(struct decoder *d, const struct apus_type *type, void *value, int *rc)
+static bool read_plain(struct apus_wire_decoder *d, const struct apus_type *type, void *value,
+		       int *rc)
 {
 	size_t align = type->align_bytes < d->c.align_max ? type->align_bytes : d->c.align_max;
 
@@ -531,7 +548,8 @@ static bool read_plain(struct decoder *d, const struct apus_type *type, void *va
 
 /* An appendable struct may be shorter (older sender) or longer (newer sender) than ours: under
  * XCDR2 its DHEADER says where it ends; under XCDR1 only the outermost one has a known end. */
-static int decode_struct(struct decoder *d, const struct apus_type *type, void *value, int depth)
+static int decode_struct(struct apus_wire_decoder *d, const struct apus_type *type, void *value,
+			 int depth)
 {
 	const bool dheader = type->extensibility != APUS_FINAL && d->c.xcdr2 && !d->keys_by_id;
 	const bool may_end = type->extensibility == APUS_APPENDABLE && (dheader || depth == 0);
@@ -559,7 +577,8 @@ static int decode_struct(struct decoder *d, const struct apus_type *type, void *
 
 /* A discriminator that selects nothing is a value without a member. An appendable union is as long
  * as its DHEADER says. */
-static int decode_union(struct decoder *d, const struct apus_type *type, void *value, int depth)
+static int decode_union(struct apus_wire_decoder *d, const struct apus_type *type, void *value,
+			int depth)
 {
 	const bool dheader = type->extensibility != APUS_FINAL && d->c.xcdr2;
 	const struct apus_member *selected;
@@ -581,7 +600,8 @@ static int decode_union(struct decoder *d, const struct apus_type *type, void *v
 	return rc;
 }
 
-static int decode_value(struct decoder *d, const struct apus_type *type, void *value, int depth)
+static int decode_value(struct apus_wire_decoder *d, const struct apus_type *type, void *value,
+			int depth)
 {
 	if (depth > APUS_WIRE_TYPE_DEPTH_MAX)
 		return APUS_EENCODING;
@@ -596,14 +616,14 @@ static int decode_value(struct decoder *d, const struct apus_type *type, void *v
 }
 
 /* Bytes after the last member: of a newer appendable type under XCDR1, else padding at most. */
-static bool end_acceptable(const struct decoder *d, const struct apus_type *type)
+static bool end_acceptable(const struct apus_wire_decoder *d, const struct apus_type *type)
 {
 	if (!d->c.xcdr2 && type->extensibility == APUS_APPENDABLE && !d->key_only)
 		return true;
 	return apus_wire_cdr_left(&d->c) < 4;
 }
 
-static int decode_once(struct decoder *d, const struct apus_type *type, void *sample)
+static int decode_once(struct apus_wire_decoder *d, const struct apus_type *type, void *sample)
 {
 	int rc;
 
@@ -620,35 +640,80 @@ static int decode_once(struct decoder *d, const struct apus_type *type, void *sa
 	return rc ? rc : (int)d->arena_used;
 }
 
-int apus_type_decode(const struct apus_type *type, const void *payload, size_t payload_bytes,
-		     bool key_only, void *sample, void *arena, size_t arena_bytes)
+/* A fixed layout whole. Native order, where the bytes are all there and nothing else is. */
+static bool decode_plain(struct apus_wire_decoder *d, const struct apus_type *type, void *sample)
 {
-	struct decoder d = {
-		.arena = arena, .arena_bytes = arena ? arena_bytes : 0, .key_only = key_only};
+	if (!apus_wire_says_plain(type, d->c.xcdr2) || d->c.swap || d->c.end < type->size_bytes ||
+	    d->c.end - type->size_bytes >= 4)
+		return false;
+	apus_wire_copy_short(sample, d->c.base, type->size_bytes);
+	return true;
+}
+
+static bool run(struct apus_wire_decoder *d, const struct apus_type *type, void *sample)
+{
+	const struct apus_op *ops = d->c.xcdr2 ? type->ops_xcdr2 : type->ops_xcdr1;
+
+	return ops && !d->c.swap && apus_wire_program_decode(ops, d, sample) &&
+	       end_acceptable(d, type) && d->arena_used <= INT_MAX;
+}
+
+static int decode(struct apus_wire_decoder *d, const struct apus_type *type, const void *payload,
+		  size_t payload_bytes, bool may_run, void *sample)
+{
+	const bool key_only = d->key_only;
 	int rc;
 
 	if (!type || !payload || !sample || type->kind != APUS_KIND_STRUCT)
 		return APUS_EINVAL;
-	rc = apus_wire_cdr_open(&d.c, payload, payload_bytes);
-	if (!rc && !apus_wire_cdr_fits(&d.c, type))
+	rc = apus_wire_cdr_open(&d->c, payload, payload_bytes);
+	if (!rc && !apus_wire_cdr_fits(&d->c, type))
 		rc = APUS_EENCODING;
 	if (rc) {
 		memset(sample, 0, type->size_bytes);
 		return rc;
 	}
-	if (apus_wire_says_plain(type, d.c.xcdr2) && !key_only && !d.c.swap &&
-	    d.c.end >= type->size_bytes && d.c.end - type->size_bytes < 4) {
-		memcpy(sample, d.c.base, type->size_bytes);
+	if (!key_only && decode_plain(d, type, sample))
 		return 0;
-	}
+	if (!key_only && may_run && run(d, type, sample))
+		return (int)d->arena_used;
 	/* Interop: key-only payloads of Cyclone 0.10.2 are ordered by member id and lack the
 	 * DHEADERs of structs; XTypes has both otherwise. Theirs is tried first: a string's NULs
 	 * and the exact end tell the two apart. */
-	d.keys_by_id = key_only;
-	rc = decode_once(&d, type, sample);
-	if (rc == APUS_EENCODING && key_only && (d.c.xcdr2 || d.c.members)) {
-		d.keys_by_id = false;
-		rc = decode_once(&d, type, sample);
+	d->keys_by_id = key_only;
+	rc = decode_once(d, type, sample);
+	if (rc == APUS_EENCODING && key_only && (d->c.xcdr2 || d->c.members)) {
+		d->keys_by_id = false;
+		rc = decode_once(d, type, sample);
 	}
 	return rc;
+}
+
+int apus_wire_cdr_decode(const struct apus_type *type, const void *payload, size_t payload_bytes,
+			 bool key_only, void *sample, void *arena, size_t arena_bytes)
+{
+	struct apus_wire_decoder d = {
+		.arena = arena, .arena_bytes = arena ? arena_bytes : 0, .key_only = key_only};
+
+	return decode(&d, type, payload, payload_bytes, false, sample);
+}
+
+int apus_type_decode(const struct apus_type *type, const void *payload, size_t payload_bytes,
+		     bool key_only, void *sample, void *arena, size_t arena_bytes)
+{
+	struct apus_wire_decoder d = {
+		.arena = arena, .arena_bytes = arena ? arena_bytes : 0, .key_only = key_only};
+
+	return decode(&d, type, payload, payload_bytes, true, sample);
+}
+
+int apus_type_view(const struct apus_type *type, const void *payload, size_t payload_bytes,
+		   bool key_only, void *sample, void *arena, size_t arena_bytes)
+{
+	struct apus_wire_decoder d = {.arena = arena,
+				      .arena_bytes = arena ? arena_bytes : 0,
+				      .key_only = key_only,
+				      .borrow = true};
+
+	return decode(&d, type, payload, payload_bytes, true, sample);
 }

@@ -6,55 +6,11 @@
  * the type's bounds, so nothing that a peer must refuse ever leaves. Padding is written as zeros:
  * no memory contents leak onto the wire.
  */
-#include "wire/cdr.h"
+#include "wire/program.h"
 #include <limits.h>
 
-/* The payload being written; `pos` counts from the end of the encapsulation header. */
-struct encoder {
-	uint8_t *base;
-	size_t pos;
-	size_t end;
-	size_t origin; /* what alignment refers to, see cdr.h */
-	uint8_t align_max;
-	bool xcdr2;
-	bool swap;
-	bool key_only; /* see encode_key_struct() */
-};
-
-static int encode_value(struct encoder *e, const struct apus_type *type, const void *value,
-			int depth);
-
-static inline int write_align(struct encoder *e, size_t align)
-{
-	size_t mask = (align < e->align_max ? align : e->align_max) - 1;
-	size_t gap = -(e->pos - e->origin) & mask;
-
-	if (gap > e->end - e->pos)
-		return APUS_ELIMIT;
-	for (; gap; gap--)
-		e->base[e->pos++] = 0;
-	return 0;
-}
-
-static inline void store_u32(const struct encoder *e, size_t pos, uint32_t value)
-{
-	if (e->swap)
-		value = __builtin_bswap32(value);
-	memcpy(e->base + pos, &value, 4);
-}
-
-static inline int write_u32(struct encoder *e, uint32_t value)
-{
-	int rc = write_align(e, 4);
-
-	if (rc)
-		return rc;
-	if (e->end - e->pos < 4)
-		return APUS_ELIMIT;
-	store_u32(e, e->pos, value);
-	e->pos += 4;
-	return 0;
-}
+static int encode_value(struct apus_wire_encoder *e, const struct apus_type *type,
+			const void *value, int depth);
 
 static void copy_swapped(uint8_t *dst, const uint8_t *src, size_t bytes, size_t count)
 {
@@ -64,8 +20,8 @@ static void copy_swapped(uint8_t *dst, const uint8_t *src, size_t bytes, size_t 
 }
 
 /* Bools become 0 or 1 whatever the memory holds; bits of a bitmask beyond its bound are refused. */
-static int normalise(const struct encoder *e, const struct apus_type *type, const uint8_t *src,
-		     size_t count)
+static int normalise(const struct apus_wire_encoder *e, const struct apus_type *type,
+		     const uint8_t *src, size_t count)
 {
 	uint64_t value;
 
@@ -87,7 +43,7 @@ static int normalise(const struct encoder *e, const struct apus_type *type, cons
 	return 0;
 }
 
-static int write_scalars(struct encoder *e, const struct apus_type *type, const void *src,
+static int write_scalars(struct apus_wire_encoder *e, const struct apus_type *type, const void *src,
 			 size_t count)
 {
 	size_t bytes = apus_wire_scalar_bytes(type);
@@ -95,7 +51,7 @@ static int write_scalars(struct encoder *e, const struct apus_type *type, const 
 
 	if (count == 0)
 		return 0;
-	rc = write_align(e, bytes);
+	rc = apus_wire_write_align(e, bytes);
 	if (rc)
 		return rc;
 	if (count > (e->end - e->pos) / bytes)
@@ -111,14 +67,15 @@ static int write_scalars(struct encoder *e, const struct apus_type *type, const 
 }
 
 /* One scalar: as write_scalars(), without its loops and calls. */
-static inline int write_scalar(struct encoder *e, const struct apus_type *type, const void *src)
+static inline int write_scalar(struct apus_wire_encoder *e, const struct apus_type *type,
+			       const void *src)
 {
 	const size_t bytes = type->size_bytes;
 	uint8_t *dst;
 
 	if (e->swap || type->kind == APUS_KIND_BOOL || type->kind == APUS_KIND_BITMASK)
 		return write_scalars(e, type, src, 1);
-	if (write_align(e, bytes) || bytes > e->end - e->pos)
+	if (apus_wire_write_align(e, bytes) || bytes > e->end - e->pos)
 		return APUS_ELIMIT;
 	dst = e->base + e->pos;
 	e->pos += bytes;
@@ -131,31 +88,8 @@ static inline int write_scalar(struct encoder *e, const struct apus_type *type, 
 	return 0;
 }
 
-/* memcpy() without the call for what most strings are: at most 16 bytes, in two overlapping parts. */
-static inline void copy_short(uint8_t *dst, const char *src, size_t bytes)
-{
-	uint64_t first, last;
-	uint32_t low, high;
-
-	if (bytes > 16) {
-		memcpy(dst, src, bytes);
-	} else if (bytes >= 8) {
-		memcpy(&first, src, 8);
-		memcpy(&last, src + bytes - 8, 8);
-		memcpy(dst, &first, 8);
-		memcpy(dst + bytes - 8, &last, 8);
-	} else if (bytes >= 4) {
-		memcpy(&low, src, 4);
-		memcpy(&high, src + bytes - 4, 4);
-		memcpy(dst, &low, 4);
-		memcpy(dst + bytes - 4, &high, 4);
-	} else {
-		for (size_t i = 0; i < bytes; i++)
-			dst[i] = (uint8_t)src[i];
-	}
-}
-
-static int write_string(struct encoder *e, const struct apus_type *type, const void *value)
+static int write_string(struct apus_wire_encoder *e, const struct apus_type *type,
+			const void *value)
 {
 	const char *chars = value;
 	size_t length;
@@ -173,20 +107,20 @@ static int write_string(struct encoder *e, const struct apus_type *type, const v
 	}
 	if (length >= e->end - e->pos)
 		return APUS_ELIMIT;
-	rc = write_u32(e, (uint32_t)length + 1);
+	rc = apus_wire_write_u32(e, (uint32_t)length + 1);
 	if (rc)
 		return rc;
 	if (length + 1 > e->end - e->pos)
 		return APUS_ELIMIT;
-	copy_short(e->base + e->pos, chars, length + 1); /* with its NUL */
+	apus_wire_copy_short(e->base + e->pos, chars, length + 1); /* with its NUL */
 	e->pos += length + 1;
 	return 0;
 }
 
 /* Structs whose memory is their CDR image go in one copy, unless there are too few to pay for
  * finding that out. */
-static int write_elements(struct encoder *e, const struct apus_type *element, const uint8_t *data,
-			  uint32_t count, int depth)
+static int write_elements(struct apus_wire_encoder *e, const struct apus_type *element,
+			  const uint8_t *data, uint32_t count, int depth)
 {
 	int rc = 0;
 
@@ -198,7 +132,7 @@ static int write_elements(struct encoder *e, const struct apus_type *element, co
 				      element, e->xcdr2 ? APUS_XCDR2 : APUS_XCDR1, &align);
 
 		if (plain) {
-			rc = write_align(e, align);
+			rc = apus_wire_write_align(e, align);
 			if (rc || count > (e->end - e->pos) / plain)
 				return APUS_ELIMIT;
 			memcpy(e->base + e->pos, data, plain * count);
@@ -212,8 +146,8 @@ static int write_elements(struct encoder *e, const struct apus_type *element, co
 }
 
 /* ARRAY and SEQUENCE: [DHEADER] [length] elements. */
-static int encode_collection(struct encoder *e, const struct apus_type *type, const void *value,
-			     int depth)
+static int encode_collection(struct apus_wire_encoder *e, const struct apus_type *type,
+			     const void *value, int depth)
 {
 	const bool dheader = e->xcdr2 && apus_wire_needs_dheader(type->element);
 	const struct apus_sequence *sequence = value;
@@ -226,25 +160,25 @@ static int encode_collection(struct encoder *e, const struct apus_type *type, co
 	if (is_sequence && ((type->bound && count > type->bound) || (count && !data)))
 		return APUS_EENCODING;
 	if (dheader) {
-		rc = write_u32(e, 0);
+		rc = apus_wire_write_u32(e, 0);
 		if (rc)
 			return rc;
 	}
 	start = e->pos;
 	if (is_sequence) {
-		rc = write_u32(e, count);
+		rc = apus_wire_write_u32(e, count);
 		if (rc)
 			return rc;
 	}
 	rc = write_elements(e, type->element, data, count, depth);
 	if (!rc && dheader)
-		store_u32(e, start - 4, (uint32_t)(e->pos - start));
+		apus_wire_store_u32(e, start - 4, (uint32_t)(e->pos - start));
 	return rc;
 }
 
 /* The value of a member that must be there. */
-static int encode_present(struct encoder *e, const struct apus_member *m, const uint8_t *object,
-			  int depth)
+static int encode_present(struct apus_wire_encoder *e, const struct apus_member *m,
+			  const uint8_t *object, int depth)
 {
 	const void *value = apus_wire_member_value(m, object);
 
@@ -257,8 +191,8 @@ static int encode_present(struct encoder *e, const struct apus_member *m, const 
  * Interop: Cyclone 0.10.2 orders them by member id and writes neither DHEADER nor member headers,
  * even for appendable and mutable types.
  */
-static int encode_key_struct(struct encoder *e, const struct apus_type *type, const uint8_t *value,
-			     int depth)
+static int encode_key_struct(struct apus_wire_encoder *e, const struct apus_type *type,
+			     const uint8_t *value, int depth)
 {
 	const bool all = depth > 0 && !apus_wire_has_keys(type);
 	const struct apus_member *m;
@@ -271,17 +205,17 @@ static int encode_key_struct(struct encoder *e, const struct apus_type *type, co
 }
 
 /* Writes a DHEADER to be completed by end_object(). `*start_out` is where the object begins. */
-static int begin_object(struct encoder *e, size_t *start_out)
+static int begin_object(struct apus_wire_encoder *e, size_t *start_out)
 {
-	int rc = write_u32(e, 0);
+	int rc = apus_wire_write_u32(e, 0);
 
 	*start_out = e->pos;
 	return rc;
 }
 
-static void end_object(struct encoder *e, size_t start)
+static void end_object(struct apus_wire_encoder *e, size_t start)
 {
-	store_u32(e, start - 4, (uint32_t)(e->pos - start));
+	apus_wire_store_u32(e, start - 4, (uint32_t)(e->pos - start));
 }
 
 /* EMHEADER length code of a value that starts with its own length in bytes or elements (XTypes 1.3
@@ -308,15 +242,15 @@ static unsigned int length_code(const struct apus_type *type)
 	}
 }
 
-static int write_xcdr2_member(struct encoder *e, const struct apus_member *m, const void *value,
-			      int depth)
+static int write_xcdr2_member(struct apus_wire_encoder *e, const struct apus_member *m,
+			      const void *value, int depth)
 {
 	const uint32_t must_understand = m->must_understand || m->key;
 	const unsigned int code = length_code(m->type);
 	size_t start;
 	int rc;
 
-	rc = write_u32(e, must_understand << 31 | code << 28 | m->id);
+	rc = apus_wire_write_u32(e, must_understand << 31 | code << 28 | m->id);
 	if (rc)
 		return rc;
 	if (code != 4)
@@ -330,7 +264,7 @@ static int write_xcdr2_member(struct encoder *e, const struct apus_member *m, co
 	return rc;
 }
 
-static void store_u16(const struct encoder *e, size_t pos, uint32_t value)
+static void store_u16(const struct apus_wire_encoder *e, size_t pos, uint32_t value)
 {
 	uint16_t v = (uint16_t)value;
 
@@ -341,7 +275,8 @@ static void store_u16(const struct encoder *e, size_t pos, uint32_t value)
 
 /* Turns the short header before the value at `start` into an extended one. Alignment within the
  * value refers to its own start, so it can be moved. */
-static int extend_header(struct encoder *e, size_t start, uint32_t id, bool must_understand)
+static int extend_header(struct apus_wire_encoder *e, size_t start, uint32_t id,
+			 bool must_understand)
 {
 	size_t bytes = e->pos - start;
 
@@ -351,19 +286,19 @@ static int extend_header(struct encoder *e, size_t start, uint32_t id, bool must
 	store_u16(e, start - 4,
 		  APUS_WIRE_PID_EXTENDED | (must_understand ? APUS_WIRE_PID_MUST_UNDERSTAND : 0));
 	store_u16(e, start - 2, 8);
-	store_u32(e, start, id);
-	store_u32(e, start + 4, (uint32_t)bytes);
+	apus_wire_store_u32(e, start, id);
+	apus_wire_store_u32(e, start + 4, (uint32_t)bytes);
 	e->pos += 8;
 	return 0;
 }
 
 /* A member with an XCDR1 parameter header; value NULL: absent, length 0. */
-static int write_xcdr1_member(struct encoder *e, const struct apus_member *m, const void *value,
-			      int depth)
+static int write_xcdr1_member(struct apus_wire_encoder *e, const struct apus_member *m,
+			      const void *value, int depth)
 {
 	const bool must_understand = m->must_understand || m->key;
 	size_t outer = e->origin, start;
-	int rc = write_align(e, 4);
+	int rc = apus_wire_write_align(e, 4);
 
 	if (!rc)
 		rc = begin_object(e, &start);
@@ -382,8 +317,8 @@ static int write_xcdr1_member(struct encoder *e, const struct apus_member *m, co
 	return 0;
 }
 
-static int encode_optional(struct encoder *e, const struct apus_member *m, const uint8_t *object,
-			   int depth)
+static int encode_optional(struct apus_wire_encoder *e, const struct apus_member *m,
+			   const uint8_t *object, int depth)
 {
 	const void *value = apus_wire_member_value(m, object);
 
@@ -396,8 +331,8 @@ static int encode_optional(struct encoder *e, const struct apus_member *m, const
 }
 
 /* Members with headers, in declaration order; XCDR1 closes the list. */
-static int encode_mutable(struct encoder *e, const struct apus_type *type, const uint8_t *object,
-			  int depth)
+static int encode_mutable(struct apus_wire_encoder *e, const struct apus_type *type,
+			  const uint8_t *object, int depth)
 {
 	int rc = 0;
 
@@ -413,14 +348,15 @@ static int encode_mutable(struct encoder *e, const struct apus_type *type, const
 	}
 	if (rc || e->xcdr2)
 		return rc;
-	rc = write_u32(e, 0);
+	rc = apus_wire_write_u32(e, 0);
 	if (!rc)
 		store_u16(e, e->pos - 4, APUS_WIRE_PID_LIST_END);
 	return rc;
 }
 
 /* Fixed layout: the memory is the body. False where the position does not allow it. */
-static bool write_plain(struct encoder *e, const struct apus_type *type, const void *value, int *rc)
+static bool write_plain(struct apus_wire_encoder *e, const struct apus_type *type,
+			const void *value, int *rc)
 {
 	size_t align = type->align_bytes < e->align_max ? type->align_bytes : e->align_max;
 
@@ -439,8 +375,9 @@ static bool write_plain(struct encoder *e, const struct apus_type *type, const v
 /* Scalars that follow each other, with the position in a register: a store of bytes might change *e
  * for all the compiler knows. Not inlined, or the recursion around it takes the registers. `*next` is
  * the first member, and then the one behind the run. */
-static __attribute__((noinline)) int write_run(struct encoder *e, const struct apus_type *type,
-					       const uint8_t *value, uint32_t *next)
+static __attribute__((noinline)) int write_run(struct apus_wire_encoder *e,
+					       const struct apus_type *type, const uint8_t *value,
+					       uint32_t *next)
 {
 	const size_t origin = e->origin, align_max = e->align_max, end = e->end;
 	uint8_t *const base = e->base;
@@ -472,32 +409,33 @@ static __attribute__((noinline)) int write_run(struct encoder *e, const struct a
 	return 0;
 }
 
-static int encode_members(struct encoder *e, const struct apus_type *type, const uint8_t *value,
-			  int depth)
+int apus_wire_encode_member(struct apus_wire_encoder *e, const struct apus_member *m,
+			    const uint8_t *object, int depth)
+{
+	return m->optional ? encode_optional(e, m, object, depth)
+			   : encode_present(e, m, object, depth);
+}
+
+static int encode_members(struct apus_wire_encoder *e, const struct apus_type *type,
+			  const uint8_t *value, int depth)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; i < type->member_count && !rc; i++) {
 		const struct apus_member *m = &type->members[i];
-		const void *slot = value + m->offset_bytes;
 
 		if (apus_wire_is_copied(m) && !e->swap) {
 			rc = write_run(e, type, value, &i);
 			i--;
-		} else if (m->optional || m->external) {
-			rc = m->optional ? encode_optional(e, m, value, depth)
-					 : encode_present(e, m, value, depth);
-		} else if (m->type->kind == APUS_KIND_STRING) {
-			rc = write_string(e, m->type, slot);
 		} else {
-			rc = encode_value(e, m->type, slot, depth + 1);
+			rc = apus_wire_encode_member(e, m, value, depth);
 		}
 	}
 	return rc;
 }
 
-static int encode_struct(struct encoder *e, const struct apus_type *type, const uint8_t *value,
-			 int depth)
+static int encode_struct(struct apus_wire_encoder *e, const struct apus_type *type,
+			 const uint8_t *value, int depth)
 {
 	const bool dheader = e->xcdr2 && type->extensibility != APUS_FINAL;
 	size_t start = 0;
@@ -515,8 +453,8 @@ static int encode_struct(struct encoder *e, const struct apus_type *type, const 
 	return rc;
 }
 
-static int encode_union(struct encoder *e, const struct apus_type *type, const uint8_t *value,
-			int depth)
+static int encode_union(struct apus_wire_encoder *e, const struct apus_type *type,
+			const uint8_t *value, int depth)
 {
 	const bool dheader = e->xcdr2 && type->extensibility != APUS_FINAL;
 	const struct apus_member *selected;
@@ -535,8 +473,8 @@ static int encode_union(struct encoder *e, const struct apus_type *type, const u
 	return rc;
 }
 
-static int encode_value(struct encoder *e, const struct apus_type *type, const void *value,
-			int depth)
+static int encode_value(struct apus_wire_encoder *e, const struct apus_type *type,
+			const void *value, int depth)
 {
 	if (depth > APUS_WIRE_TYPE_DEPTH_MAX)
 		return APUS_EENCODING;
@@ -563,16 +501,18 @@ static void write_encapsulation(uint8_t *out, const struct apus_type *type, int 
 	out[3] = (uint8_t)padding;
 }
 
-int apus_wire_cdr_encode(const struct apus_type *type, const void *sample, int representation,
-			 bool key_only, bool big_endian, void *out, size_t out_bytes)
+/* Everything: by the program where the type has one and the caller allows it. */
+static int encode(const struct apus_type *type, const void *sample, int representation,
+		  bool key_only, bool big_endian, bool may_run, void *out, size_t out_bytes)
 {
-	struct encoder e = {
+	struct apus_wire_encoder e = {
 		.base = (uint8_t *)out + APUS_WIRE_ENCAP_BYTES,
 		.xcdr2 = representation == APUS_XCDR2,
 		.align_max = representation == APUS_XCDR2 ? 4 : 8,
 		.swap = big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__),
 		.key_only = key_only,
 	};
+	const struct apus_op *ops;
 	size_t body;
 	int rc;
 
@@ -581,29 +521,33 @@ int apus_wire_cdr_encode(const struct apus_type *type, const void *sample, int r
 		return APUS_EINVAL;
 	if (out_bytes < APUS_WIRE_ENCAP_BYTES)
 		return APUS_ELIMIT;
-	if (apus_wire_says_plain(type, e.xcdr2) && !key_only && !e.swap &&
-	    type->size_bytes % 4 == 0 && type->size_bytes <= out_bytes - APUS_WIRE_ENCAP_BYTES) {
-		write_encapsulation(out, type, representation, big_endian, 0);
-		memcpy(e.base, sample, type->size_bytes);
-		return (int)(APUS_WIRE_ENCAP_BYTES + type->size_bytes);
-	}
 	/* The result is an int and DHEADERs are 32 bits: larger payloads do not exist. */
 	e.end = (out_bytes > INT_MAX ? INT_MAX : out_bytes) - APUS_WIRE_ENCAP_BYTES;
-	rc = encode_value(&e, type, sample, 0);
+	ops = e.xcdr2 ? type->ops_xcdr2 : type->ops_xcdr1;
+	if (ops && may_run && !key_only && !e.swap)
+		rc = apus_wire_program_encode(ops, &e, sample);
+	else
+		rc = encode_value(&e, type, sample, 0);
 	if (rc)
 		return rc;
 	body = e.pos;
-	rc = write_align(&e, 4);
+	rc = apus_wire_write_align(&e, 4);
 	if (rc)
 		return rc;
 	write_encapsulation(out, type, representation, big_endian, (unsigned int)(e.pos - body));
 	return (int)(APUS_WIRE_ENCAP_BYTES + e.pos);
 }
 
+int apus_wire_cdr_encode(const struct apus_type *type, const void *sample, int representation,
+			 bool key_only, bool big_endian, void *out, size_t out_bytes)
+{
+	return encode(type, sample, representation, key_only, big_endian, false, out, out_bytes);
+}
+
 int apus_wire_cdr_encode_key(const struct apus_type *type, const void *sample, uint8_t *out,
 			     size_t out_bytes)
 {
-	struct encoder e = {
+	struct apus_wire_encoder e = {
 		.base = out,
 		.end = out_bytes > INT_MAX ? INT_MAX : out_bytes,
 		.xcdr2 = true,
@@ -619,5 +563,17 @@ int apus_wire_cdr_encode_key(const struct apus_type *type, const void *sample, u
 int apus_type_encode(const struct apus_type *type, const void *sample, int representation,
 		     bool key_only, void *out, size_t out_bytes)
 {
-	return apus_wire_cdr_encode(type, sample, representation, key_only, false, out, out_bytes);
+	uint8_t *bytes = out;
+
+	/* A fixed layout whole: the copy, and nothing that comes before a walk. */
+	if (type && sample && out && !key_only && type->size_bytes % 4 == 0 &&
+	    ((representation == APUS_XCDR1 && type->plain_xcdr1) ||
+	     (representation == APUS_XCDR2 && type->plain_xcdr2)) &&
+	    out_bytes >= APUS_WIRE_ENCAP_BYTES &&
+	    type->size_bytes <= out_bytes - APUS_WIRE_ENCAP_BYTES) {
+		write_encapsulation(out, type, representation, false, 0);
+		apus_wire_copy_short(bytes + APUS_WIRE_ENCAP_BYTES, sample, type->size_bytes);
+		return (int)(APUS_WIRE_ENCAP_BYTES + type->size_bytes);
+	}
+	return encode(type, sample, representation, key_only, false, true, out, out_bytes);
 }

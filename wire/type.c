@@ -5,7 +5,7 @@
  * Descriptors are static data of the program itself, so the check guards against mistakes (a wrong
  * offset in a hand-written table, a bound that disagrees with a size), not against attacks.
  */
-#include "wire/cdr.h"
+#include "wire/program.h"
 
 #define MEMBERS_MAX 256
 #define LABELS_MAX  4096
@@ -205,6 +205,9 @@ static int check_struct(const struct apus_type *type, int depth)
 	}
 	if ((type->plain_xcdr1 && !apus_wire_is_plain(type, APUS_XCDR1)) ||
 	    (type->plain_xcdr2 && !apus_wire_is_plain(type, APUS_XCDR2)))
+		return APUS_EINVAL;
+	if ((type->ops_xcdr1 && !apus_wire_program_is_of(type->ops_xcdr1, type, APUS_XCDR1)) ||
+	    (type->ops_xcdr2 && !apus_wire_program_is_of(type->ops_xcdr2, type, APUS_XCDR2)))
 		return APUS_EINVAL;
 	return 0;
 }

@@ -93,6 +93,38 @@ struct apus_label {
 	int32_t value;
 };
 
+/** Steps of a serialisation program. */
+enum apus_op_code {
+	APUS_OP_END = 0,
+	APUS_OP_COPY,     /**< `bytes` of numbers that lie together in memory and on the wire */
+	APUS_OP_BOOLS,    /**< `bytes` bools */
+	APUS_OP_STRING,   /**< a STRING with bound `bytes`, 0 = none */
+	APUS_OP_NUMBERS,  /**< a SEQUENCE of numbers, or structs of them, copied as a whole */
+	APUS_OP_SEQUENCE, /**< a SEQUENCE of anything: the steps up to APUS_OP_NEXT are an element */
+	APUS_OP_ARRAY,    /**< an ARRAY of `bytes` elements, as APUS_OP_SEQUENCE */
+	APUS_OP_NEXT,     /**< the next element, `size` bytes on, or the end of the collection */
+	APUS_OP_OBJECT,   /**< an appendable struct with its DHEADER begins; offset: none */
+	APUS_OP_OBJECT_END, /**< and ends */
+	APUS_OP_MEMBER, /**< member `index` of `parent`, which lies at `offset_bytes`: by descriptor */
+};
+
+/**
+ * One step of a program that serialises a type: what apus_type_encode() and apus_type_decode() run
+ * instead of walking the descriptor, where there is one. The IDL back-end makes them with the
+ * descriptors; nobody writes them by hand.
+ */
+struct apus_op {
+	uint8_t code;          /**< enum apus_op_code */
+	uint8_t align;         /**< alignment on the wire */
+	uint8_t dheader;       /**< collections: a DHEADER comes first */
+	uint8_t index;         /**< MEMBER: which; sequences: alignment of an element in memory */
+	uint16_t skip;         /**< SEQUENCE, ARRAY: steps to its NEXT; NEXT: back to the first */
+	uint32_t offset_bytes; /**< in the object (the element, within a collection's body) */
+	uint32_t bytes;        /**< see the codes; sequences: largest length, 0 = any */
+	uint32_t size;         /**< collections, NEXT: bytes of an element in memory */
+	const struct apus_type *parent; /**< MEMBER */
+};
+
 /** A type. Fields not named for a kind are 0. */
 struct apus_type {
 	const char *name;      /**< registered name ("ShapeType", "pkg::Type"); topic types only */
@@ -110,6 +142,9 @@ struct apus_type {
 	uint32_t default_label; /**< ENUM: index in `labels` of the value an absent member takes */
 	bool plain_xcdr1;       /**< the memory image is the XCDR1 body; see apus_type_check() */
 	bool plain_xcdr2;       /**< the memory image is the XCDR2 body */
+	const struct apus_op
+		*ops_xcdr1; /**< STRUCT: serialisation program, up to its END, or NULL */
+	const struct apus_op *ops_xcdr2; /**< the same for XCDR2 */
 	const uint8_t *type_information; /**< topic types: XTypes TypeInformation, CDR2_LE body */
 	const uint8_t *type_mapping;     /**< topic types: the TypeObjects it names, CDR2_LE body */
 	uint32_t type_information_bytes; /**< 0: none */
@@ -136,7 +171,8 @@ enum apus_representation {
  * marked). A union's discriminator is a BOOL, CHAR, OCTET, integer or ENUM at offset 0, its cases
  * list each value once, in range, and at most one is the default. The type itself must be a struct
  * with a name. `plain_*` may only be set where memory and wire really agree: no padding, no bools,
- * bitmasks, strings, pointers, members in declaration order.
+ * bitmasks, strings, pointers, members in declaration order. `ops_*` must be the steps the library
+ * itself would make of the type.
  * Returns 0 or APUS_EINVAL. Any thread; does not block or allocate.
  */
 APUS_API int apus_type_check(const struct apus_type *type);
@@ -147,6 +183,18 @@ APUS_API int apus_type_check(const struct apus_type *type);
  * Returns 0 if the type has an unbounded member or exceeds INT32_MAX, or on an invalid argument.
  */
 APUS_API size_t apus_type_max_bytes(const struct apus_type *type, int representation);
+
+/** Most steps of a program (choice: about 10 KiB; a type that needs more is walked). */
+#define APUS_OPS_MAX 256
+
+/**
+ * Makes the serialisation program of a checked type, END included, for a descriptor that is built at
+ * run time. `ops_out` has room for APUS_OPS_MAX steps. Returns their number; 0 where a program is of no
+ * use: mutable types, and those too large. Pure; the cost is linear in the members, nested ones counted
+ * at each place, up to a limit.
+ */
+APUS_API uint32_t apus_type_program(const struct apus_type *type, int representation,
+				    struct apus_op *ops_out);
 
 /** True if any member, at any depth of key nesting, is a key. */
 APUS_API bool apus_type_is_keyed(const struct apus_type *type);
@@ -175,12 +223,23 @@ APUS_API int apus_type_encode(const struct apus_type *type, const void *sample, 
  *
  * key_only: the payload holds only key members; the others become zero.
  * Returns the arena bytes used (0 or more), APUS_EENCODING if the bytes are not a sample of the
- * type, APUS_ELIMIT if the arena is too small. On failure `*sample` holds no borrowed pointer (all
- * zero).
+ * type, APUS_ELIMIT if the arena is too small. On failure `*sample` is all zero: a sample is never
+ * half-filled. On success its padding, and what is behind the NUL of a bounded string, is
+ * unspecified: nothing is cleared that will be written.
  */
 APUS_API int apus_type_decode(const struct apus_type *type, const void *payload,
 			      size_t payload_bytes, bool key_only, void *sample, void *arena,
 			      size_t arena_bytes);
+
+/**
+ * apus_type_decode() without the copies: unbounded strings, and sequences of numbers that are in
+ * host byte order and aligned there, stay in `payload`, and the sample points at them; an image is not
+ * touched. What must be converted goes to the arena as ever. `payload` must outlive the sample's use
+ * and not be changed through it: a taken sample's is there until apus_return(). Results as
+ * apus_type_decode().
+ */
+APUS_API int apus_type_view(const struct apus_type *type, const void *payload, size_t payload_bytes,
+			    bool key_only, void *sample, void *arena, size_t arena_bytes);
 
 /**
  * Finds a built-in topic type by registered name ("ShapeType", "ShapeTypeExtended", "Blob").

@@ -8,6 +8,8 @@
  * TypeInformation and TypeMapping are compared with those in Cyclone's topic descriptors. Cyclone
  * has no XCDR1 for types that are not final or have optional members: there Apus reads what Apus
  * wrote (and oracle.py reads it as well).
+ * Each payload, spoiled and truncated ones too, is also read by the program, by the walk over the
+ * descriptor and as a view: one verdict, one value.
  *
  * Usage: differential [SAMPLES]   random samples for each shape and representation, default 200
  *        differential dump        XCDR1 payloads and JSON of every shape, for oracle.py
@@ -116,19 +118,56 @@ static void decode_body(const struct apus_type *type, const uint8_t *body, size_
 	free(payload);
 }
 
+/* Whatever bytes: the program and the walk over the descriptor give one verdict and one value, and so
+ * does a view. Their arenas may differ by alignment. Returns the verdict. */
+static int decode_both_ways(const struct apus_type *type, const uint8_t *bytes, size_t count)
+{
+	static _Alignas(16) uint8_t other[ROOM], other_arena[ROOM];
+	static uint8_t zero[ROOM];
+	uint8_t *payload = malloc(count + 1); /* exact, so that a sanitizer sees reads behind it */
+	int rc, walked, viewed;
+
+	memcpy(payload, bytes, count);
+	memset(copy, 0xee, type->size_bytes);
+	rc = apus_type_decode(type, payload, count, false, copy, read_arena, ROOM);
+	walked = apus_wire_cdr_decode(type, payload, count, false, other, other_arena, ROOM);
+	if (expect(rc < 0 ? rc == walked : walked >= 0, "program and walk differ in the verdict"))
+		expect(rc < 0 ? memcmp(copy, zero, type->size_bytes) == 0
+			      : sample_equal(type, copy, other),
+		       "program and walk differ in the value");
+	memset(other, 0xee, type->size_bytes);
+	viewed = apus_type_view(type, payload, count, false, other, other_arena, ROOM);
+	expect(rc < 0 ? viewed == rc && memcmp(other, zero, type->size_bytes) == 0
+		      : viewed >= 0 && viewed <= rc && sample_equal(type, copy, other),
+	       "a view differs");
+	free(payload);
+	return rc;
+}
+
+/* Single bytes spoiled at random. */
+static void check_spoiled(struct sample_random *random, const struct apus_type *type, int bytes)
+{
+	static uint8_t spoiled[ROOM];
+
+	for (int i = 0; i < 20; i++) {
+		uint64_t r = sample_bits(random);
+
+		memcpy(spoiled, ours, (size_t)bytes);
+		spoiled[4 + (r >> 16) % (uint64_t)(bytes - 4)] ^= (uint8_t)(r | 1);
+		decode_both_ways(type, spoiled, (size_t)bytes);
+	}
+}
+
 /* Every truncation is refused, or (an appendable type, a member list's head) read without harm. */
 static void check_truncations(const struct apus_type *type, int bytes)
 {
 	for (int n = 0; n < bytes - (ours[3] & 3); n++) {
-		uint8_t *payload = malloc((size_t)n + 1);
-
-		memcpy(payload, ours, (size_t)n);
+		memcpy(scratch, ours, (size_t)n);
 		if (n > 3)
-			payload[3] = 0;
-		if (apus_type_decode(type, payload, (size_t)n, false, copy, read_arena, ROOM) >= 0)
+			scratch[3] = 0;
+		if (decode_both_ways(type, scratch, (size_t)n) >= 0)
 			expect(type->extensibility != APUS_FINAL || bytes - (ours[3] & 3) - n < 4,
 			       "truncated payload accepted");
-		free(payload);
 	}
 }
 
@@ -242,7 +281,8 @@ static void check_json(const struct apus_type *type)
 		expect(sample_equal(type, sample, copy), "values differ after JSON");
 }
 
-static void check_sample(const struct shape *s, const struct ddsi_sertype_default *st,
+static void check_sample(struct sample_random *random, const struct shape *s,
+			 const struct ddsi_sertype_default *st,
 			 const struct apus_wire_keyplan *plan)
 {
 	size_t most = apus_type_max_bytes(s->type, representation);
@@ -251,7 +291,16 @@ static void check_sample(const struct shape *s, const struct ddsi_sertype_defaul
 	if (!expect(bytes > 0, "cannot be serialised"))
 		return;
 	expect(most == 0 || (size_t)bytes - 4 <= most, "larger than the declared maximum");
+	expect(apus_wire_cdr_encode(s->type, sample, representation, false, false, scratch, ROOM) ==
+			       bytes &&
+		       memcmp(ours, scratch, (size_t)bytes) == 0,
+	       "program and walk write different bytes");
+	expect(apus_type_encode(s->type, sample, representation, false, scratch,
+				(size_t)bytes - 1) == APUS_ELIMIT,
+	       "too little room is not noticed");
 	decode_body(s->type, ours + 4, body_bytes(ours, bytes), false, "own bytes refused");
+	decode_both_ways(s->type, ours, (size_t)bytes);
+	check_spoiled(random, s->type, bytes);
 	expect(apus_wire_cdr_encode(s->type, sample, representation, false, true, scratch, ROOM) ==
 		       bytes,
 	       "big-endian size differs");
@@ -294,13 +343,13 @@ static void check_shape(struct sample_random *random, unsigned int samples)
 		memset(sample, 0, shape->type->size_bytes);
 		sample_fill(random, shape->type, sample);
 		representation = APUS_XCDR1;
-		check_sample(shape, &st, &plan);
+		check_sample(random, shape, &st, &plan);
 		if (i == 0)
 			check_truncations(shape->type,
 					  apus_type_encode(shape->type, sample, APUS_XCDR1, false,
 							   ours, ROOM));
 		representation = APUS_XCDR2;
-		check_sample(shape, &st, &plan);
+		check_sample(random, shape, &st, &plan);
 		if (i == 0)
 			check_truncations(shape->type,
 					  apus_type_encode(shape->type, sample, APUS_XCDR2, false,

@@ -171,6 +171,48 @@ static bool print_information(FILE *out, struct idl_types *t, const struct idl_t
 	return true;
 }
 
+/* The program of a topic type, as steps; offsets are this host's, see print_program_use(). */
+static void print_program(FILE *out, const struct idl_type_node *n, const struct apus_op *op,
+			  int version)
+{
+	static const char *const codes[] = {
+		[APUS_OP_END] = "END",         [APUS_OP_COPY] = "COPY",
+		[APUS_OP_BOOLS] = "BOOLS",     [APUS_OP_STRING] = "STRING",
+		[APUS_OP_NUMBERS] = "NUMBERS", [APUS_OP_SEQUENCE] = "SEQUENCE",
+		[APUS_OP_ARRAY] = "ARRAY",     [APUS_OP_NEXT] = "NEXT",
+		[APUS_OP_OBJECT] = "OBJECT",   [APUS_OP_OBJECT_END] = "OBJECT_END",
+		[APUS_OP_MEMBER] = "MEMBER",
+	};
+
+	if (!op)
+		return;
+	fprintf(out, "\nstatic const struct apus_op %s_ops%d[] = {\n", n->symbol, version);
+	for (;; op++) {
+		fprintf(out, "\t{APUS_OP_%s, %u, %u, %u, %u, %" PRIu32 ", %" PRIu32 ", %" PRIu32,
+			codes[op->code], op->align, op->dheader, op->index, op->skip,
+			op->offset_bytes, op->bytes, op->size);
+		if (op->parent)
+			fprintf(out, ", &%s},\n", idl_type_of(op->parent)->symbol);
+		else
+			fputs(", NULL},\n", out);
+		if (op->code == APUS_OP_END)
+			break;
+	}
+	fputs("};\n", out);
+}
+
+/* Programs were laid out for this host: elsewhere the type does without, and apus_type_check() makes
+ * sure. */
+static void print_program_use(FILE *out, const struct idl_type_node *n, const struct apus_op *op,
+			      int version)
+{
+	if (op)
+		fprintf(out,
+			"\t.ops_xcdr%d = sizeof(struct %s) == %" PRIu32 " && sizeof(void *) == %zu "
+			"? %s_ops%d : NULL,\n",
+			version, n->c_name, n->type.size_bytes, sizeof(void *), n->symbol, version);
+}
+
 static void print_c_type(FILE *out, const struct apus_type *type)
 {
 	struct idl_c_type c = idl_c_type(type);
@@ -225,6 +267,8 @@ static void print_descriptor(FILE *out, const struct idl_type_node *n, bool info
 			type->size_bytes);
 	if (type->plain_xcdr1 || type->plain_xcdr2)
 		fputs("#endif\n", out);
+	print_program_use(out, n, type->ops_xcdr1, 1);
+	print_program_use(out, n, type->ops_xcdr2, 2);
 	if (informed)
 		fprintf(out,
 			"\t.type_information = %s_information,\n\t.type_mapping = %s_mapping,\n"
@@ -253,6 +297,8 @@ bool idl_print_source(FILE *out, struct idl_types *types, const char *header,
 			print_members(out, n);
 		if (!print_information(out, types, n, config, &informed))
 			return false;
+		print_program(out, n, n->type.ops_xcdr1, 1);
+		print_program(out, n, n->type.ops_xcdr2, 2);
 		print_descriptor(out, n, informed);
 	}
 	return true;

@@ -373,6 +373,14 @@ static void mark_plain(struct apus_type *type)
 		type->plain_xcdr2 = false;
 }
 
+/* The steps of a topic type under a representation; NULL where there is no use for any. */
+static const struct apus_op *make_program(const struct apus_type *type, int representation)
+{
+	struct apus_op *ops = idl_zalloc(APUS_OPS_MAX * sizeof(*ops));
+
+	return apus_type_program(type, representation, ops) ? ops : NULL;
+}
+
 static struct idl_type_node *build_struct(struct idl_types *t, const idl_struct_t *node)
 {
 	struct idl_type_node *n = begin_declared(t, node, APUS_KIND_STRUCT);
@@ -401,6 +409,10 @@ static struct idl_type_node *build_struct(struct idl_types *t, const idl_struct_
 		return NULL;
 	}
 	mark_plain(&n->type);
+	if (n->topic) {
+		n->type.ops_xcdr1 = make_program(&n->type, APUS_XCDR1);
+		n->type.ops_xcdr2 = make_program(&n->type, APUS_XCDR2);
+	}
 	return append(t, n);
 }
 
