@@ -8,6 +8,7 @@
 #include <apus/filter.h>
 #include <apus/group.h>
 #include <apus/participant.h>
+#include <apus/predicate.h>
 #include <apus/qos.h>
 #include <apus/type.h>
 
