@@ -76,6 +76,7 @@ struct apus_ctl_config {
 	int32_t control_core;                     /**< or APUS_CTL_AUTO: unpinned */
 
 	int64_t heartbeat_period_ns;
+	int64_t demote_ns;    /**< writer: a reader silent for so long is waited for no more */
 	int64_t ack_delay_ns; /**< reader: from a HEARTBEAT to the ACKNACK that answers it */
 
 	uint32_t type_matching; /**< enum apus_ctl_type_matching */

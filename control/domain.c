@@ -125,6 +125,8 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 		.endpoint_max = is_control ? CONTROL_ENDPOINTS : p->config.local_endpoints,
 		.match_max = is_control ? 4 * p->config.participants : p->config.matches,
 		.heartbeat_ns = p->config.heartbeat_period_ns,
+		/* Discovery waits for nobody, and gives nobody up. */
+		.demote_ns = is_control ? 0 : p->config.demote_ns,
 		.fragment_bytes = fragment_bytes(p),
 		.ack_delay_ns = p->config.ack_delay_ns,
 		.segment_flags = is_control ? 0 : APUS_SHM_HUGE | APUS_SHM_TOUCH,

@@ -108,6 +108,10 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	/* The reliable protocol. */
 	DURATION("heartbeat.period", "100ms", "1ms…1h", MS, 3600 * SEC, heartbeat_period_ns,
 		 "Time between the heartbeats of a writer that waits for acknowledgements."),
+	DURATION(
+		"demote.after", "3s", "10ms…inf", 10 * MS, APUS_INFINITE_NS, demote_ns,
+		"A reliable reader that answers nothing for so long, though asked, is demoted: writers "
+		"no longer wait for it until it is heard again."),
 	DURATION("ack.delay", "0ns", "0ns…1s", 0, SEC, ack_delay_ns,
 		 "How long a reader waits before it answers a heartbeat, so that answers merge."),
 

@@ -54,6 +54,7 @@ struct apus_dp_worker_config {
 	uint32_t endpoint_max;       /* readers and writers together */
 	uint32_t match_max;          /* matched writers of all its readers together */
 	int64_t heartbeat_ns;        /* longest heartbeat period of its writers */
+	int64_t demote_ns;           /* silence after which its writers demote a reader; 0: never */
 	uint32_t fragment_bytes; /* payloads above it are cut into pieces of it; multiple of 4 */
 	int64_t ack_delay_ns;    /* from a HEARTBEAT to its answer */
 	unsigned segment_flags;  /* APUS_SHM_…, of the pools of its endpoints */

@@ -372,17 +372,22 @@ static bool advance_local(struct apus_dp_writer *w, struct apus_dp_writer_state 
  * stays as it is: in a stream it would be armed again at once, and it ends by itself when nobody lags. */
 static void acknowledged(struct apus_dp_writer *w)
 {
-	apus_seq low = w->sent;
+	apus_seq low = w->sent, active = w->sent;
 
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		const struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
-		if (s->reliable && s->acked < low)
+		if (!s->reliable)
+			continue;
+		if (s->acked < low)
 			low = s->acked;
+		if (s->acked < active && !s->demoted)
+			active = s->acked;
 	}
 	if (!w->config.transient_local)
 		apus_dp_cache_remove_to(&w->cache, low);
 	w->min_acked = low;
+	w->min_active = active;
 }
 
 void apus_dp_writer_settle(struct apus_dp_writer *writer)
@@ -526,6 +531,9 @@ static int reserve(struct apus_dp_writer *w, const struct apus_dp_write *change,
 		rc = try_reserve(w, change, idx_out);
 	}
 	if (rc != 0 && apus_dp_cache_evict(&w->cache, w->min_acked) > 0)
+		rc = try_reserve(w, change, idx_out);
+	/* An instance that is new is kept: what it needs is room for a sample. */
+	if (rc == APUS_EAGAIN && apus_dp_writer_give_up(w, *idx_out))
 		rc = try_reserve(w, change, idx_out);
 	if (rc == APUS_ELIMIT)
 		apus_counter_add(&w->counters.refused_instances, 1);
@@ -735,6 +743,7 @@ bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_gui
 	if (!acknack_is_fresh(writer, s, acknack, now))
 		return true;
 	apus_counter_add(&writer->counters.acknacks, 1);
+	apus_dp_writer_heard(writer, s);
 	s->heard = now;
 	s->ack_count = acknack->count;
 	if (s->awaited && shows_listening(s, acknack)) {
@@ -789,8 +798,11 @@ static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 		lagging = true;
 		if (s->local || s->unsent_seq)
 			continue; /* a HEARTBEAT follows when all is sent */
-		apus_dp_writer_heartbeat(w, s);
+		if (apus_dp_writer_ask(w, s, now))
+			apus_dp_writer_heartbeat(w, s);
 	}
+	if (apus_dp_writer_demote_silent(w, now))
+		apus_dp_writer_settle(w);
 	if (w->local_count)
 		apus_dp_writer_retry_local(w, now);
 	if (!lagging)

@@ -58,6 +58,10 @@ struct apus_dp_writer_counters {
 	struct apus_counter acknacks_forged; /* for numbers never written */
 	struct apus_counter refused_full;    /* writes refused because the history is full */
 	struct apus_counter refused_instances;
+	struct apus_counter demotions; /* readers demoted */
+	struct apus_counter returns;   /* demoted readers that were heard again */
+	struct apus_counter
+		demoted_lost; /* samples removed for room that only demoted readers lacked */
 	struct apus_counter matches_refused; /* matches beyond match_max */
 };
 
@@ -94,6 +98,11 @@ struct apus_dp_writer_state {
 	 *  the `last` of the first HEARTBEAT it understands, so it must not hear of samples earlier. */
 	bool awaited;
 	uint8_t early_acks; /* pre-emptive ACKNACKs while awaited */
+	/** Silent for too long, see writer_demote.c: nothing waits for it. */
+	bool demoted;
+	uint32_t asked;              /* HEARTBEATs that ask for an answer, since it was heard */
+	struct apus_mono asked_at;   /* the first of them */
+	struct apus_mono asked_last; /* the latest */
 	bool hash_only_dispose;
 	bool mark;
 	const struct apus_dp_predicate
@@ -127,7 +136,8 @@ struct apus_dp_writer {
 	struct apus_mono held_since; /* begin of a batch */
 	uint32_t suspended;          /* > 0: everything is held until resumed */
 	uint64_t written_bytes;      /* payload of all samples ever written */
-	apus_seq min_acked; /* lowest `acked` of all reliable matches; `last` without any */
+	apus_seq min_acked;  /* lowest `acked` of all reliable matches; `sent` without any */
+	apus_seq min_active; /* the same without those demoted; ≥ min_acked */
 	uint32_t hb_count;
 	uint32_t frag_hb_count;
 	int64_t hb_period_ns; /* present back-off */
@@ -144,6 +154,7 @@ struct apus_dp_writer {
 	uint32_t destination_count;
 	uint32_t local_count;     /* matches delivered directly */
 	uint32_t awaited_count;   /* states that are awaited */
+	uint32_t demoted_count;   /* states that are demoted */
 	_Atomic uint32_t matched; /* matches that are not awaited, for other threads */
 	struct apus_dp_writer_counters counters;
 };

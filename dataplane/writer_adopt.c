@@ -136,6 +136,7 @@ void apus_dp_writer_derive(struct apus_dp_writer *w)
 	w->local_count = 0;
 	w->filtered_count = 0;
 	w->awaited_count = 0;
+	w->demoted_count = 0;
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
@@ -143,11 +144,12 @@ void apus_dp_writer_derive(struct apus_dp_writer *w)
 		if (s->local) {
 			w->local_count++;
 			s->predicate = NULL; /* the reader's own test is just as near */
-		} else if (s->addr.family && !s->awaited) {
+		} else if (s->addr.family && !s->awaited && !s->demoted) {
 			add_destination(w, w->order[i]);
 		}
 		w->filtered_count += s->predicate != NULL;
 		w->awaited_count += s->awaited;
+		w->demoted_count += s->demoted;
 	}
 	/* Relaxed: a number for other threads to look at; nothing is published with it. */
 	atomic_store_explicit(&w->matched, w->match_count - w->awaited_count, memory_order_relaxed);

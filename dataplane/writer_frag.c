@@ -376,6 +376,7 @@ bool apus_dp_writer_nack_frag(struct apus_dp_writer *writer, const struct apus_g
 		apus_counter_add(&writer->counters.acknacks_forged, 1);
 		return true;
 	}
+	apus_dp_writer_heard(writer, s);
 	s->frag_count = nack->count;
 	s->frag_heard = now;
 	apus_counter_add(&writer->counters.nack_frags, 1);

@@ -48,6 +48,16 @@ struct apus_dp_writer_state *apus_dp_writer_find_state(struct apus_dp_writer *w,
 void apus_dp_writer_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
 			apus_seq start, apus_seq end);
 
+/** writer_demote.c: a HEARTBEAT by the timer is about to ask a lagging reader. False: not this time. */
+bool apus_dp_writer_ask(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+			struct apus_mono now);
+/** A reader was heard; true if it had been demoted. */
+bool apus_dp_writer_heard(struct apus_dp_writer *w, struct apus_dp_writer_state *s);
+/** Demotes the readers that have been silent for too long; true if there were any. */
+bool apus_dp_writer_demote_silent(struct apus_dp_writer *w, struct apus_mono now);
+/** Makes room in a full history at the cost of demoted readers; true if something was removed. */
+bool apus_dp_writer_give_up(struct apus_dp_writer *w, uint32_t instance_idx);
+
 /** writer_frag.c: begins a new match. */
 void apus_dp_writer_push_begin(struct apus_dp_writer_state *s);
 /** Sends as much of a large sample to a destination as its readers have shown to have room for. Returns
