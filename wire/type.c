@@ -115,6 +115,19 @@ static int check_string(const struct apus_type *type)
 	return type->size_bytes == (uint64_t)type->bound + 1 ? 0 : APUS_EINVAL;
 }
 
+static bool dims_valid(const struct apus_type *type)
+{
+	uint64_t product = 1;
+
+	if (type->dim_count == 0)
+		return true;
+	if (!type->dims || type->dim_count < 2)
+		return false;
+	for (uint32_t i = 0; i < type->dim_count && product <= type->bound; i++)
+		product *= type->dims[i];
+	return product == type->bound;
+}
+
 static int check_collection(const struct apus_type *type, int depth)
 {
 	const struct apus_type *element = type->element;
@@ -126,7 +139,7 @@ static int check_collection(const struct apus_type *type, int depth)
 				       type->align_bytes == _Alignof(struct apus_sequence)
 			       ? 0
 			       : APUS_EINVAL;
-	if (type->bound == 0 || type->align_bytes < element->align_bytes ||
+	if (type->bound == 0 || type->align_bytes < element->align_bytes || !dims_valid(type) ||
 	    type->size_bytes != (uint64_t)type->bound * element->size_bytes)
 		return APUS_EINVAL;
 	return 0;

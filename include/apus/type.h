@@ -12,7 +12,8 @@
  *   BITMASK      unsigned of 8/16/32/64 bits by bit_bound
  *   STRING       bound > 0: char[bound + 1] inline, NUL-terminated;
  *                bound 0: char * (NULL reads as "")
- *   ARRAY        the elements inline, row-major; `bound` is the total number of elements
+ *   ARRAY        the elements inline, row-major; `bound` is the total number of elements, `dims`
+ *                says how they are counted
  *   SEQUENCE     struct apus_sequence; `bound` is the maximum length, 0 = none but the sample's own
  *   STRUCT       the members at their `offset_bytes`; those of a base struct come first
  *   UNION        the discriminator at offset 0, the cases overlapping behind it
@@ -149,6 +150,8 @@ struct apus_type {
 	const uint8_t *type_mapping;     /**< topic types: the TypeObjects it names, CDR2_LE body */
 	uint32_t type_information_bytes; /**< 0: none */
 	uint32_t type_mapping_bytes;     /**< 0: none */
+	const uint32_t *dims; /**< ARRAY of several dimensions: their sizes; NULL: one dimension */
+	uint32_t dim_count;   /**< entries of `dims`: 0, or 2 and more with the product `bound` */
 };
 
 /** Descriptors of the primitives, for use in member tables. */

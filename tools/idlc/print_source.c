@@ -269,6 +269,12 @@ static void print_descriptor(FILE *out, const struct idl_type_node *n, bool info
 		fputs("#endif\n", out);
 	print_program_use(out, n, type->ops_xcdr1, 1);
 	print_program_use(out, n, type->ops_xcdr2, 2);
+	if (type->dim_count) {
+		fputs("\t.dims = (const uint32_t[]){", out);
+		for (uint32_t i = 0; i < type->dim_count; i++)
+			fprintf(out, "%s%" PRIu32, i ? ", " : "", type->dims[i]);
+		fprintf(out, "},\n\t.dim_count = %" PRIu32 ",\n", type->dim_count);
+	}
 	if (informed)
 		fprintf(out,
 			"\t.type_information = %s_information,\n\t.type_mapping = %s_mapping,\n"

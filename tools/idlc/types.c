@@ -148,6 +148,10 @@ static struct idl_type_node *build_array(struct idl_types *t, const idl_declarat
 		}
 	}
 	n->type.bound = (uint32_t)total;
+	if (n->dim_count > 1) {
+		n->type.dims = n->dims;
+		n->type.dim_count = n->dim_count;
+	}
 	n->type.element = &element->type;
 	n->type.size_bytes = (uint32_t)(total * element->type.size_bytes);
 	n->type.align_bytes = element->type.align_bytes;
