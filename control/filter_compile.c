@@ -95,7 +95,7 @@ static int build_walks(struct apus_ctl_filter_compiler *c, struct apus_dp_progra
 		if (steps == APUS_ENOTSUP)
 			return apus_ctl_filter_fail(
 				c->operands.error, 0, (uint32_t)strlen(c->operands.expression),
-				"a member compared, or one before it, is optional or of a kind filters do not know");
+				"a member compared, or one before it, is of a kind filters do not know");
 		if (steps < 0)
 			return steps;
 		program->steps[x] = c->steps[x];
@@ -121,7 +121,7 @@ static int compile_leaves(struct apus_ctl_filter_compiler *c)
 static int assemble(struct apus_ctl_filter_compiler *c, struct apus_dp_predicate **predicate_out)
 {
 	struct apus_dp_program program = {
-		.delimited = c->operands.type->extensibility == APUS_APPENDABLE,
+		.extensibility = c->operands.type->extensibility,
 		.fields = c->operands.fields,
 		.field_count = c->operands.field_count,
 		.tests = c->tests,

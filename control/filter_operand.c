@@ -76,12 +76,8 @@ static int fail_path(struct apus_ctl_filter_operands *o, const struct apus_ctl_f
 		return apus_ctl_filter_fail(
 			o->error, position, (uint32_t)e->length, "%.64s has no member '%.*s'",
 			e->type->name ? e->type->name : "the struct", length, name);
-	if (result == APUS_ENOTSUP)
-		return apus_ctl_filter_fail(o->error, position, (uint32_t)e->length,
-					    "'%.*s' is looked for in something that is no struct",
-					    length, name);
-	return apus_ctl_filter_fail(o->error, position, (uint32_t)e->length,
-				    "'%.*s' is no member path", length, name);
+	return apus_ctl_filter_fail(o->error, position, (uint32_t)e->length, "'%.*s': %s", length,
+				    name, e->reason);
 }
 
 int apus_ctl_filter_use_member(struct apus_ctl_filter_operands *o,

@@ -20,10 +20,8 @@ struct apus_dp_predicate {
 	uint16_t test_count, field_count;
 	uint16_t step_count[2];
 	uint32_t steps_at[2], fields_at, data_at, text_at;
-	bool delimited;
-	bool has_checked; /* some field has value_bits */
-	bool has_strings; /* some field is a string */
-	bool may_lack;    /* a shorter sample may lack members */
+	uint8_t extensibility; /* of the type */
+	bool has_checked;      /* some field has value_bits */
 	/* Encapsulation of payloads find_plain() may walk: the type's in this machine's byte order, if the
 	 * walk is nothing but runs and strings; else 0, which is none. As loaded from the payload. */
 	uint16_t plain_id[2];
@@ -277,8 +275,6 @@ static bool values_valid(const struct apus_dp_predicate *p, const struct apus_wi
 		if (fields[i].value_bits &&
 		    load_value(fields[i].load, slots[i].bytes, swap) >> fields[i].value_bits)
 			return false;
-		if (fields[i].load == APUS_DP_STRING && has_nul(&slots[i]))
-			return false;
 	}
 	return true;
 }
@@ -286,13 +282,9 @@ static bool values_valid(const struct apus_dp_predicate *p, const struct apus_wi
 static bool locate(const struct apus_dp_predicate *p, const struct apus_wire_cdr *c,
 		   struct apus_wire_slot *slots)
 {
-	/* What members a shorter appendable sample lacks read as: zero, and the empty string. */
-	static const uint8_t absent[8];
 	const struct apus_wire_step *steps =
 		(const struct apus_wire_step *)((const char *)p + p->steps_at[c->xcdr2]);
 
-	for (uint32_t i = 0; p->may_lack && i < p->field_count; i++)
-		slots[i] = (struct apus_wire_slot){absent, 0};
 	return apus_wire_walk(steps, p->step_count[c->xcdr2], c->base, c->end, c->swap, slots);
 }
 
@@ -407,13 +399,13 @@ static enum apus_dp_verdict eval_any(const struct apus_dp_predicate *p, const ui
 	struct apus_wire_slot slots[APUS_DP_FIELDS_MAX];
 	struct apus_wire_cdr c;
 
-	/* Parameter lists (ids 2, 3, 10, 11) open as CDR but belong to mutable types, which no program is
-	 * made for. */
-	if (apus_wire_cdr_open(&c, payload, payload_bytes) < 0 || (payload[1] & 0xf6) == 0x02)
+	/* The encapsulation must be the one of the type (apus_wire_cdr_fits()). */
+	if (apus_wire_cdr_open(&c, payload, payload_bytes) < 0 ||
+	    c.members != (p->extensibility == APUS_MUTABLE) ||
+	    (c.xcdr2 && c.delimited != (p->extensibility == APUS_APPENDABLE)) ||
+	    !locate(p, &c, slots))
 		return APUS_DP_ERROR;
-	if ((c.xcdr2 && c.delimited != p->delimited) || !locate(p, &c, slots))
-		return APUS_DP_ERROR;
-	if ((p->has_checked || p->has_strings) && !values_valid(p, slots, c.swap))
+	if (p->has_checked && !values_valid(p, slots, c.swap))
 		return APUS_DP_ERROR;
 	return run(p, slots, c.swap);
 }
@@ -509,6 +501,13 @@ static bool test_valid(const struct apus_dp_program *p, uint32_t index)
 	return targets_valid(p, index) && operand_valid(p, t);
 }
 
+static bool slots_valid(const struct apus_dp_program *p, const struct apus_wire_step *s)
+{
+	if (s->slot != APUS_WIRE_NO_SLOT && s->slot >= p->field_count)
+		return false;
+	return s->op != APUS_WIRE_STRING || s->delta <= p->field_count;
+}
+
 static bool program_valid(const struct apus_dp_program *p)
 {
 	if (p->field_count == 0 || p->field_count > APUS_DP_FIELDS_MAX || p->test_count == 0 ||
@@ -519,8 +518,7 @@ static bool program_valid(const struct apus_dp_program *p)
 		if (p->step_count[x] > UINT16_MAX)
 			return false;
 		for (uint32_t i = 0; i < p->step_count[x]; i++)
-			if (p->steps[x][i].slot != APUS_WIRE_NO_SLOT &&
-			    p->steps[x][i].slot >= p->field_count)
+			if (!slots_valid(p, &p->steps[x][i]))
 				return false;
 	}
 	for (uint32_t i = 0; i < p->field_count; i++)
@@ -597,21 +595,22 @@ struct apus_dp_predicate *apus_dp_predicate_assemble(const struct apus_dp_progra
 	lay_out(program, p);
 	p->test_count = (uint16_t)program->test_count;
 	p->field_count = (uint16_t)program->field_count;
-	p->delimited = program->delimited;
+	p->extensibility = program->extensibility;
 	for (int x = 0; x < 2; x++) {
 		p->step_count[x] = (uint16_t)program->step_count[x];
 		for (uint32_t i = 0; i < program->step_count[x]; i++) {
-			p->may_lack |= program->steps[x][i].op == APUS_WIRE_MEMBER;
-			plain[x] &= program->steps[x][i].op <= APUS_WIRE_STRING;
+			const struct apus_wire_step *s = &program->steps[x][i];
+
+			plain[x] &=
+				s->op == APUS_WIRE_RUN || (s->op == APUS_WIRE_STRING && !s->delta);
 		}
-		p->plain_id[x] = plain[x] ? plain_id(x == 1, program->delimited) : 0;
+		p->plain_id[x] =
+			plain[x] ? plain_id(x == 1, program->extensibility == APUS_APPENDABLE) : 0;
 		place(p, p->steps_at[x], program->steps[x],
 		      program->step_count[x] * sizeof(struct apus_wire_step));
 	}
-	for (uint32_t i = 0; i < program->field_count; i++) {
+	for (uint32_t i = 0; i < program->field_count; i++)
 		p->has_checked |= program->fields[i].value_bits != 0;
-		p->has_strings |= program->fields[i].load == APUS_DP_STRING;
-	}
 	memcpy(p->tests, program->tests, program->test_count * sizeof(struct apus_dp_test));
 	for (uint32_t i = 0; i < program->test_count; i++)
 		complete_test(program->fields, &p->tests[i]);

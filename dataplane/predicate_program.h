@@ -22,8 +22,8 @@
 #include "dataplane/predicate.h"
 #include "wire/access.h"
 
-/** Different fields one program may use: bounds the evaluator's stack (16 bytes each). */
-#define APUS_DP_FIELDS_MAX 64
+/** Different fields one program may use: bounds the evaluator's stack (24 bytes each). */
+#define APUS_DP_FIELDS_MAX APUS_WIRE_WALK_FIELDS
 /** Tests of one program; indices must stay below the ends. */
 #define APUS_DP_TESTS_MAX 4096
 
@@ -87,7 +87,7 @@ struct apus_dp_test {
 
 /** A program in parts, as its maker holds it. */
 struct apus_dp_program {
-	bool delimited; /**< the type is appendable: XCDR2 payloads must be DELIMITED_CDR2 */
+	uint8_t extensibility; /**< of the type, which decides the encapsulations (XTypes 1.3 §7.6.3.1.2) */
 	const struct apus_dp_field *fields;
 	uint32_t field_count;
 	const struct apus_dp_test *tests;

@@ -53,8 +53,8 @@ static void paths_resolve(void **state)
 
 	(void)state;
 	assert_int_equal(path.depth, 2);
-	assert_int_equal(path.members[0], 2);
-	assert_int_equal(path.members[1], 2);
+	assert_int_equal(path.parts[0], 2);
+	assert_int_equal(path.parts[1], 2);
 	assert_ptr_equal(path.leaf, &apus_type_uint64);
 	path = resolve(&filter_deep, "v");
 	assert_int_equal(path.leaf->kind, APUS_KIND_SEQUENCE);
@@ -207,7 +207,7 @@ static void fan_out_is_refused(void **state)
 	static struct apus_member members[12][17];
 	static struct apus_type types[12];
 	struct apus_wire_step steps[STEPS_MAX];
-	struct apus_wire_path path = {.members = {16}, .depth = 1, .leaf = &apus_type_int8};
+	struct apus_wire_path path = {.parts = {16}, .depth = 1, .leaf = &apus_type_int8};
 	uint16_t slot = 0;
 
 	(void)state;
@@ -234,7 +234,7 @@ static void unknown_shapes_are_refused(void **state)
 		{.name = "x", .type = &apus_type_int32, .id = 1},
 	};
 	struct apus_type outer = {.kind = APUS_KIND_STRUCT, .members = members, .member_count = 2};
-	struct apus_wire_path path = {.members = {1}, .depth = 1, .leaf = &apus_type_int32};
+	struct apus_wire_path path = {.parts = {1}, .depth = 1, .leaf = &apus_type_int32};
 	struct apus_wire_step steps[STEPS_MAX];
 	uint16_t slot = 0;
 
@@ -242,11 +242,11 @@ static void unknown_shapes_are_refused(void **state)
 	for (int x = 0; x < 2; x++) {
 		odd = filter_inner;
 		assert_true(apus_wire_walk_build(&outer, x, &path, &slot, 1, steps, STEPS_MAX) > 0);
-		odd.extensibility = APUS_APPENDABLE + 1;
+		odd.extensibility = APUS_MUTABLE + 1;
 		assert_int_equal(apus_wire_walk_build(&outer, x, &path, &slot, 1, steps, STEPS_MAX),
 				 APUS_ENOTSUP);
 		odd.extensibility = APUS_FINAL;
-		odd.kind = APUS_KIND_STRUCT + 1;
+		odd.kind = APUS_KIND_UNION + 1;
 		assert_int_equal(apus_wire_walk_build(&outer, x, &path, &slot, 1, steps, STEPS_MAX),
 				 APUS_ENOTSUP);
 	}
