@@ -132,7 +132,7 @@ static void tokens_are_refused(void **state)
 		{"x = %100", 4, 4, "%0 to %99"},
 		{"x = %", 4, 1, "%0 to %99"},
 		{"x = %a", 4, 1, "%0 to %99"},
-		{"x[0] = 5", 0, 4, "no member 'x[0]'"},
+		{"x[0] = 5", 1, 1, "no array or sequence"},
 		{"x[ = 5", 1, 1, "an index is a number"},
 		{"x[] = 5", 1, 1, "an index is a number"},
 		{"x[-1] = 5", 1, 1, "an index is a number"},
