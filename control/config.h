@@ -95,6 +95,8 @@ struct apus_ctl_config {
 	uint32_t history_samples;      /**< where qos.max_samples is 0 */
 	uint32_t history_instances;
 	uint32_t history_samples_per_instance;
+	uint32_t types;        /**< TypeObjects known or asked for at once */
+	uint32_t type_bytes;   /**< memory for those of others */
 	uint32_t sample_bytes; /**< where neither QoS nor type bound the payload */
 
 	uint32_t filter_expression_bytes;

@@ -123,7 +123,7 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 		.prefix = p->prefix,
 		.epoch = p->epoch,
 		.endpoint_max = is_control ? CONTROL_ENDPOINTS : p->config.local_endpoints,
-		.match_max = is_control ? 4 * p->config.participants : p->config.matches,
+		.match_max = is_control ? 6 * p->config.participants : p->config.matches,
 		.heartbeat_ns = p->config.heartbeat_period_ns,
 		/* Discovery waits for nobody, and gives nobody up. */
 		.demote_ns = is_control ? 0 : p->config.demote_ns,
@@ -234,7 +234,9 @@ static int create_graph(struct apus_participant *p)
 		.record_bytes = p->config.discovery_bytes,
 		.matches = p->config.matches,
 		.matches_per_endpoint = p->config.matches_per_endpoint,
-		.strict_types = p->config.type_matching == APUS_CTL_TYPES_STRICT,
+		.types = {.strict = p->config.type_matching == APUS_CTL_TYPES_STRICT,
+			  .assignable = NULL,
+			  .user = p},
 	};
 
 	locator_policy(p, &g.locators);
@@ -366,7 +368,7 @@ bool apus_ctl_domain_settle(struct apus_participant *p)
 /* One round: receive and act, announce, publish; then sleep until there is more. */
 static void control_round(struct apus_participant *p)
 {
-	struct apus_mono now, next;
+	struct apus_mono now, next, types_due;
 
 	pthread_mutex_lock(&p->lock);
 	apus_dp_worker_take_turn(p->control);
@@ -375,6 +377,9 @@ static void control_round(struct apus_participant *p)
 	       apus_mono_now().ns - now.ns < APUS_NS_PER_MS)
 		;
 	next = apus_ctl_discovery_turn(p->discovery, now);
+	types_due = apus_ctl_domain_types_turn(p, now);
+	if (apus_mono_before(types_due, next))
+		next = types_due;
 	apus_dp_worker_end_turn(p->control);
 	if (apus_ctl_domain_settle(p))
 		next = apus_mono_add(apus_mono_now(), RETRY_NS);
@@ -448,7 +453,9 @@ static int open_parts(struct apus_participant *p, char *why, size_t why_bytes)
 	if (rc != 0)
 		return rc;
 	make_self(p);
-	rc = create_graph(p);
+	rc = apus_ctl_domain_open_types(p);
+	if (rc == 0)
+		rc = create_graph(p);
 	if (rc == 0)
 		rc = create_discovery(p, why, why_bytes);
 	if (rc == 0)
@@ -471,6 +478,7 @@ static void close_parts(struct apus_participant *p)
 	apus_ctl_publisher_destroy(p->publisher); /* before the ports it publishes to */
 	apus_ctl_graph_destroy(p->graph);
 	apus_ctl_domain_close_builtin(p);
+	apus_ctl_domain_close_types(p);
 	for (uint32_t i = 0; i < p->worker_count; i++)
 		apus_dp_worker_destroy(p->workers[i]);
 	apus_dp_worker_destroy(p->control);

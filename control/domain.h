@@ -20,6 +20,7 @@
 #include "control/discovery.h"
 #include "control/graph.h"
 #include "control/publish.h"
+#include "control/types.h"
 #include "dataplane/entity.h"
 #include "dataplane/group.h"
 #include "dataplane/io/ports.h"
@@ -31,8 +32,22 @@ enum apus_ctl_builtin {
 	APUS_CTL_PUBLICATIONS = 0,
 	APUS_CTL_SUBSCRIPTIONS = 1,
 	APUS_CTL_MESSAGE = 2,
-	APUS_CTL_BUILTINS = 3
+	APUS_CTL_TYPE_REQUEST = 3,
+	APUS_CTL_TYPE_REPLY = 4,
+	APUS_CTL_BUILTINS = 5
 };
+
+/** Longest reply about types. */
+#define APUS_CTL_TYPE_REPLY_BYTES 49152
+
+/** What the TypeLookup service did. */
+struct apus_ctl_type_lookup_counters {
+	struct apus_counter asked;    /**< requests sent */
+	struct apus_counter answered; /**< requests answered */
+	struct apus_counter withheld; /**< not answered: a stranger, or one that asks too much */
+};
+
+struct apus_ctl_type_credit;
 
 struct apus_ctl_builtin_pair {
 	struct apus_dp_writer *writer;
@@ -75,6 +90,11 @@ struct apus_participant {
 	struct apus_reader *readers;
 	struct apus_publisher *publishers;
 	struct apus_subscriber *subscribers;
+	struct apus_ctl_types *types;
+	struct apus_ctl_type_credit *type_credit; /* by participant slot */
+	uint8_t *type_reply;                      /* scratch */
+	bool types_learnt;                        /* since the last turn */
+	struct apus_ctl_type_lookup_counters type_counters;
 	struct apus_counter malformed_records; /* discovery samples that did not decode */
 };
 
@@ -91,6 +111,16 @@ void apus_ctl_domain_evidence(void *user, const struct apus_prefix *source, stru
  * Returns true if something had to be put off: call again soon.
  */
 bool apus_ctl_domain_settle(struct apus_participant *p);
+
+/** domain_types.c: the store of types and the TypeLookup service. Under lock; but for the first two, with the
+ *  control turn. apus_ctl_domain_types_turn() returns when it has something to do again. */
+int apus_ctl_domain_open_types(struct apus_participant *p);
+void apus_ctl_domain_close_types(struct apus_participant *p);
+void apus_ctl_domain_on_type_request(void *user, const struct apus_dp_sink_sample *sample,
+				     struct apus_mono now);
+void apus_ctl_domain_on_type_reply(void *user, const struct apus_dp_sink_sample *sample,
+				   struct apus_mono now);
+struct apus_mono apus_ctl_domain_types_turn(struct apus_participant *p, struct apus_mono now);
 
 /** The configured limits of filter expressions, local and remote. */
 struct apus_ctl_filter_limits apus_ctl_domain_filter_limits(const struct apus_participant *p);

@@ -13,6 +13,8 @@
 #define HELD_MAX 64
 /* Fragmented discovery samples (long filters, type objects) put together at a time. */
 #define ASSEMBLY_MAX 8
+/* Messages about types that may be on their way. */
+#define TYPE_SAMPLES 32
 
 static const struct {
 	uint32_t writer, reader;
@@ -23,6 +25,10 @@ static const struct {
 	[APUS_CTL_SUBSCRIPTIONS] = {APUS_CTL_EID_SUBSCRIPTIONS_WRITER,
 				    APUS_CTL_EID_SUBSCRIPTIONS_READER, true},
 	[APUS_CTL_MESSAGE] = {APUS_CTL_EID_MESSAGE_WRITER, APUS_CTL_EID_MESSAGE_READER, true},
+	[APUS_CTL_TYPE_REQUEST] = {APUS_CTL_EID_TYPE_REQUEST_WRITER,
+				   APUS_CTL_EID_TYPE_REQUEST_READER, false},
+	[APUS_CTL_TYPE_REPLY] = {APUS_CTL_EID_TYPE_REPLY_WRITER, APUS_CTL_EID_TYPE_REPLY_READER,
+				 false},
 };
 
 /* --- what comes in ------------------------------------------------------------------------------- */
@@ -224,6 +230,41 @@ static int make_writer(struct apus_participant *p, uint32_t eid, bool reliable,
 	return rc ? rc : apus_dp_worker_add_writer(p->control, *writer_out);
 }
 
+/* The writers of the TypeLookup service: keyless, volatile, each sample for one participant. */
+static int make_type_writer(struct apus_participant *p, uint32_t eid, uint32_t payload_bytes,
+			    struct apus_dp_writer **writer_out)
+{
+	struct apus_dp_writer_config c = {
+		.guid = apus_guid_make(&p->prefix, (struct apus_eid){eid}),
+		.reliable = true,
+		.directed = true,
+		.match_max = p->config.participants,
+		.cache = {.max_samples = TYPE_SAMPLES,
+			  .max_instances = 1,
+			  .max_samples_per_instance = TYPE_SAMPLES,
+			  .depth = TYPE_SAMPLES,
+			  .payload_bytes_max = payload_bytes},
+	};
+	int rc = apus_dp_writer_create(p->control, &c, writer_out);
+
+	return rc ? rc : apus_dp_worker_add_writer(p->control, *writer_out);
+}
+
+static int make_pair_writer(struct apus_participant *p, int which,
+			    struct apus_dp_writer **writer_out)
+{
+	uint32_t instances = which == APUS_CTL_MESSAGE ? 4 : 2 * p->config.local_endpoints;
+
+	if (which == APUS_CTL_TYPE_REQUEST)
+		return make_type_writer(p, topics[which].writer, APUS_WIRE_TYPE_REQUEST_BYTES,
+					writer_out);
+	if (which == APUS_CTL_TYPE_REPLY)
+		return make_type_writer(p, topics[which].writer, APUS_CTL_TYPE_REPLY_BYTES,
+					writer_out);
+	return make_writer(p, topics[which].writer, true, topics[which].transient_local, instances,
+			   writer_out);
+}
+
 static int make_reader(struct apus_participant *p, uint32_t eid, bool reliable,
 		       bool transient_local, apus_dp_sink_fn *sink,
 		       struct apus_dp_reader **reader_out)
@@ -251,12 +292,12 @@ static int open_pair(struct apus_participant *p, int which)
 		[APUS_CTL_PUBLICATIONS] = on_publication,
 		[APUS_CTL_SUBSCRIPTIONS] = on_subscription,
 		[APUS_CTL_MESSAGE] = on_message,
+		[APUS_CTL_TYPE_REQUEST] = apus_ctl_domain_on_type_request,
+		[APUS_CTL_TYPE_REPLY] = apus_ctl_domain_on_type_reply,
 	};
 	struct apus_ctl_builtin_pair *b = &p->builtin[which];
-	uint32_t instances = which == APUS_CTL_MESSAGE ? 4 : 2 * p->config.local_endpoints;
 	struct apus_ctl_local local = {.owner = NULL};
-	int rc = make_writer(p, topics[which].writer, true, topics[which].transient_local,
-			     instances, &b->writer);
+	int rc = make_pair_writer(p, which, &b->writer);
 
 	if (rc == 0)
 		rc = make_reader(p, topics[which].reader, true, topics[which].transient_local,

@@ -169,7 +169,19 @@ static const struct named discovery_counters[] = {
 	COUNTER(apus_ctl_discovery_counters, departed, "discovery.departed"),
 };
 
+static const struct named type_counters[] = {
+	COUNTER(apus_ctl_types_counters, learnt, "types.learnt"),
+	COUNTER(apus_ctl_types_counters, unwanted, "types.unwanted"),
+	COUNTER(apus_ctl_types_counters, forged, "types.forged"),
+	COUNTER(apus_ctl_types_counters, unusable, "types.unusable"),
+	COUNTER(apus_ctl_types_counters, refused, "types.refused"),
+	COUNTER(apus_ctl_types_counters, given_up, "types.given_up"),
+};
+
 static const struct named domain_counters[] = {
+	COUNTER(apus_participant, type_counters.asked, "types.asked"),
+	COUNTER(apus_participant, type_counters.answered, "types.answered"),
+	COUNTER(apus_participant, type_counters.withheld, "types.withheld"),
 	COUNTER(apus_participant, malformed_records, "discovery.malformed"),
 };
 
@@ -272,6 +284,8 @@ int apus_visit_stats(struct apus_participant *participant,
 	n += REPORT(graph_counters, &one, 1);
 	one = apus_ctl_discovery_counters(p->discovery);
 	n += REPORT(discovery_counters, &one, 1);
+	one = apus_ctl_types_counters(p->types);
+	n += REPORT(type_counters, &one, 1);
 	one = p;
 	n += REPORT(domain_counters, &one, 1);
 	return n;

@@ -41,6 +41,22 @@ struct apus_ctl_graph;
 #define APUS_CTL_EID_SUBSCRIPTIONS_READER 0x000004c7u
 #define APUS_CTL_EID_MESSAGE_WRITER       0x000200c2u
 #define APUS_CTL_EID_MESSAGE_READER       0x000200c7u
+/* The TypeLookup service (XTypes 1.3 §7.6.3.3.4). */
+#define APUS_CTL_EID_TYPE_REQUEST_WRITER 0x000300c3u
+#define APUS_CTL_EID_TYPE_REQUEST_READER 0x000300c4u
+#define APUS_CTL_EID_TYPE_REPLY_WRITER   0x000301c3u
+#define APUS_CTL_EID_TYPE_REPLY_READER   0x000301c4u
+
+/** How types are compared beyond their names. */
+struct apus_ctl_type_rule {
+	bool strict; /**< an absent type hash never matches */
+	/** Both have told their type, and it is not the same: APUS_POLICY_NONE if the reader's is assignable
+	 *  from the writer's, else what it fails at. NULL: never. The answer may change later; then
+	 *  apus_ctl_graph_types_changed() looks again. */
+	int (*assignable)(void *user, const struct apus_wire_endpoint_record *writer,
+			  const struct apus_wire_endpoint_record *reader);
+	void *user;
+};
 
 /** What the graph needs to know when it is made. */
 struct apus_ctl_graph_config {
@@ -52,7 +68,7 @@ struct apus_ctl_graph_config {
 	uint32_t record_bytes;         /**< of all endpoint records together */
 	uint32_t matches;              /**< without those of built-in endpoints */
 	uint32_t matches_per_endpoint; /**< where qos.max_matches is 0 */
-	bool strict_types;             /**< an absent type hash never matches */
+	struct apus_ctl_type_rule types;
 	uint64_t
 		hash_seed; /**< random: keeps strangers from choosing colliding keys; no other effect */
 	struct apus_ctl_locator_policy locators;
@@ -242,9 +258,13 @@ void apus_ctl_graph_on_match_end(struct apus_ctl_graph *graph,
 				 void (*hook)(void *user, const struct apus_ctl_match *match),
 				 void *user);
 
-/** What a pair of endpoints with records would fail at: APUS_POLICY_NONE if nothing. Pure. */
+/** More is known of types: matches pairs of ours that could not be judged before. */
+void apus_ctl_graph_types_changed(struct apus_ctl_graph *graph);
+
+/** What a pair of endpoints with records would fail at: APUS_POLICY_NONE if nothing. Pure but for the rule. */
 int apus_ctl_graph_mismatch(const struct apus_wire_endpoint_record *writer,
-			    const struct apus_wire_endpoint_record *reader, bool strict_types);
+			    const struct apus_wire_endpoint_record *reader,
+			    const struct apus_ctl_type_rule *types);
 
 /** What was configured to be reachable. Lives as long as the graph. */
 const struct apus_ctl_locator_policy *apus_ctl_graph_policy(const struct apus_ctl_graph *graph);

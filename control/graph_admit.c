@@ -147,7 +147,7 @@ static bool same_protocol(const struct apus_wire_endpoint_record *a,
 static bool no_longer_fits(const struct apus_ctl_graph *g, const struct apus_ctl_match *m)
 {
 	return apus_ctl_graph_mismatch(endpoint_at(g, m->writer)->record,
-				       endpoint_at(g, m->reader)->record, g->config.strict_types);
+				       endpoint_at(g, m->reader)->record, &g->config.types);
 }
 
 static void install(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,

@@ -9,7 +9,7 @@
 #include "control/graph.h"
 
 /** Built-in endpoints of one participant. */
-#define BUILTIN_COUNT 8
+#define BUILTIN_COUNT 12
 
 /** All endpoints of one topic and type; members in four lists, [is_writer][is_local], oldest first. */
 struct apus_ctl_group {

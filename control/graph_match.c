@@ -12,8 +12,21 @@
 
 /* ---- the rule ----------------------------------------------------------------------------------- */
 
+/* Both have told their type. Equal ones need no further look, whatever the policy. */
+static int different_types(const struct apus_wire_endpoint_record *writer,
+			   const struct apus_wire_endpoint_record *reader,
+			   const struct apus_ctl_type_rule *types)
+{
+	if (apus_wire_type_hash_equal(&writer->types.minimal, &reader->types.minimal))
+		return APUS_POLICY_NONE;
+	if (reader->qos.consistency.kind == APUS_DISALLOW_TYPE_COERCION || !types->assignable)
+		return APUS_POLICY_TYPE;
+	return types->assignable(types->user, writer, reader);
+}
+
 static int type_mismatch(const struct apus_wire_endpoint_record *writer,
-			 const struct apus_wire_endpoint_record *reader, bool strict_types)
+			 const struct apus_wire_endpoint_record *reader,
+			 const struct apus_ctl_type_rule *types)
 {
 	const char *writer_type = apus_wire_record_text(writer, writer->type);
 	const char *reader_type = apus_wire_record_text(reader, reader->type);
@@ -21,16 +34,15 @@ static int type_mismatch(const struct apus_wire_endpoint_record *writer,
 	if (strcmp(writer_type, reader_type) != 0)
 		return APUS_POLICY_TYPE;
 	if (writer->types.minimal.kind && reader->types.minimal.kind)
-		return apus_wire_type_hash_equal(&writer->types.minimal, &reader->types.minimal)
-			       ? APUS_POLICY_NONE
-			       : APUS_POLICY_TYPE;
+		return different_types(writer, reader, types);
 	if (reader->qos.consistency.force_type_validation)
 		return APUS_POLICY_TYPE_CONSISTENCY;
-	return strict_types ? APUS_POLICY_TYPE : APUS_POLICY_NONE;
+	return types->strict ? APUS_POLICY_TYPE : APUS_POLICY_NONE;
 }
 
 int apus_ctl_graph_mismatch(const struct apus_wire_endpoint_record *writer,
-			    const struct apus_wire_endpoint_record *reader, bool strict_types)
+			    const struct apus_wire_endpoint_record *reader,
+			    const struct apus_ctl_type_rule *types)
 {
 	const char *writer_partitions[APUS_WIRE_PARTITIONS_MAX];
 	const char *reader_partitions[APUS_WIRE_PARTITIONS_MAX];
@@ -40,7 +52,7 @@ int apus_ctl_graph_mismatch(const struct apus_wire_endpoint_record *writer,
 	if (strcmp(apus_wire_record_text(writer, writer->topic),
 		   apus_wire_record_text(reader, reader->topic)) != 0)
 		return APUS_POLICY_TOPIC;
-	policy = type_mismatch(writer, reader, strict_types);
+	policy = type_mismatch(writer, reader, types);
 	if (policy != APUS_POLICY_NONE)
 		return policy;
 	apus_wire_endpoint_record_qos(writer, writer_partitions, &offered);
@@ -72,7 +84,7 @@ uint32_t apus_ctl_graph_judge(struct apus_ctl_graph *g, uint32_t group,
 			g->verdicts[count].idx = idx;
 			g->verdicts[count++].policy = apus_ctl_graph_mismatch(
 				writer ? record : other->record, writer ? other->record : record,
-				g->config.strict_types);
+				&g->config.types);
 		}
 	}
 	return count;
@@ -317,5 +329,16 @@ void apus_ctl_graph_refill(struct apus_ctl_graph *g)
 		e->starved = false;
 		g->starved_count--;
 		apus_ctl_graph_apply(g, e, apus_ctl_graph_judge(g, e->group, e->record, true, e));
+	}
+}
+
+void apus_ctl_graph_types_changed(struct apus_ctl_graph *g)
+{
+	for (uint32_t idx = g->first[true]; idx != APUS_CTL_NONE; idx = g->endpoints[idx].next) {
+		struct apus_ctl_endpoint *e = endpoint_at(g, idx);
+
+		if (!e->is_builtin)
+			apus_ctl_graph_apply(g, e,
+					     apus_ctl_graph_judge(g, e->group, e->record, true, e));
 	}
 }

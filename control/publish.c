@@ -268,9 +268,21 @@ static bool reliable(const struct apus_ctl_endpoint *e)
 			     : e->record->qos.reliability == APUS_RELIABLE;
 }
 
+/* What the TypeLookup service says is of use only to whoever asked. */
+static bool is_volatile_builtin(const struct apus_ctl_endpoint *e)
+{
+	switch (apus_guid_eid(&e->guid).value) {
+	case APUS_CTL_EID_TYPE_REQUEST_WRITER:
+	case APUS_CTL_EID_TYPE_REQUEST_READER:
+	case APUS_CTL_EID_TYPE_REPLY_WRITER:
+	case APUS_CTL_EID_TYPE_REPLY_READER: return true;
+	default: return is_best_effort_builtin(e);
+	}
+}
+
 static bool keeps_history(const struct apus_ctl_endpoint *e)
 {
-	return e->is_builtin ? !is_best_effort_builtin(e)
+	return e->is_builtin ? !is_volatile_builtin(e)
 			     : e->record->qos.durability >= APUS_TRANSIENT_LOCAL;
 }
 

@@ -562,6 +562,19 @@ static bool would_displace_held(const struct apus_dp_writer *w, uint32_t instanc
 	       w->cache.entries[inst->oldest].seq > w->sent;
 }
 
+/* Whoever is not meant gets a GAP. Readers beyond those verdicts are kept for get the sample. */
+static void direct(struct apus_dp_writer *w, uint32_t slot, const struct apus_prefix *to)
+{
+	struct apus_dp_entry *e = &w->cache.entries[slot];
+
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		uint32_t idx = w->order[i];
+
+		if (idx < APUS_DP_VERDICTS && !apus_prefix_equal(&w->states[idx].prefix, to))
+			e->rejected[idx / 64] |= UINT64_C(1) << idx % 64;
+	}
+}
+
 int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 			 const struct apus_dp_write *change, struct apus_mono now)
 {
@@ -582,6 +595,8 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 	e.offset_bytes = writer->written_bytes;
 	writer->written_bytes += change->payload_bytes;
 	displaced = apus_dp_cache_add(&writer->cache, slot, &e);
+	if (writer->config.directed)
+		direct(writer, slot, change->to);
 	writer->last++;
 	apus_counter_add(&writer->counters.written, 1);
 	if (displaced)

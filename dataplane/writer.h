@@ -32,6 +32,7 @@ struct apus_dp_writer_config {
 	struct apus_guid guid;
 	bool reliable;
 	bool transient_local;
+	bool directed; /* each sample is for the readers of one participant: apus_dp_write.to */
 	struct apus_dp_cache_limits cache;
 	uint32_t match_max;
 	struct apus_dp_publisher *publisher; /* its group; NULL: of its own */
@@ -166,8 +167,9 @@ struct apus_dp_write {
 	struct apus_wall source;
 	const uint8_t *key;
 	uint32_t key_bytes;
-	const uint8_t *key_hash; /* 16 bytes; NULL for keyless */
-	uint32_t payload_bytes;  /* already in the slot */
+	const uint8_t *key_hash;      /* 16 bytes; NULL for keyless */
+	uint32_t payload_bytes;       /* already in the slot */
+	const struct apus_prefix *to; /* directed writers: for whom; the others are told of a GAP */
 	bool more; /* others follow in this turn: apus_dp_writer_release() will send */
 };
 

@@ -109,7 +109,7 @@ static void add_destination(struct apus_dp_writer *w, uint32_t idx)
 			continue;
 		d->eid.value = 0;
 		s->destination = i;
-		d->filtered = d->filtered && s->predicate;
+		d->filtered = d->filtered && (s->predicate || w->config.directed);
 		d->reliable |= s->reliable;
 		d->hash_only_dispose &= s->hash_only_dispose;
 		d->one_participant =
@@ -124,7 +124,7 @@ static void add_destination(struct apus_dp_writer *w, uint32_t idx)
 		.eid = s->eid,
 		.one_participant = true,
 		.reliable = s->reliable,
-		.filtered = s->predicate != NULL,
+		.filtered = s->predicate || w->config.directed,
 		.hash_only_dispose = s->hash_only_dispose,
 		.first_state = idx,
 	};

@@ -59,8 +59,13 @@
 #define APUS_WIRE_BUILTIN_SUBSCRIPTIONS_READER 0x00000020u
 #define APUS_WIRE_BUILTIN_MESSAGE_WRITER       0x00000400u
 #define APUS_WIRE_BUILTIN_MESSAGE_READER       0x00000800u
+/* The TypeLookup service (XTypes 1.3 §7.6.3.3.4). */
+#define APUS_WIRE_BUILTIN_TYPE_REQUEST_WRITER 0x00001000u
+#define APUS_WIRE_BUILTIN_TYPE_REQUEST_READER 0x00002000u
+#define APUS_WIRE_BUILTIN_TYPE_REPLY_WRITER   0x00004000u
+#define APUS_WIRE_BUILTIN_TYPE_REPLY_READER   0x00008000u
 /** What an Apus participant announces: all of the above. */
-#define APUS_WIRE_BUILTIN_ALL 0x00000c3fu
+#define APUS_WIRE_BUILTIN_ALL 0x0000fc3fu
 
 /** Our vendor id on the wire. Not registered with the OMG; outside the range it has handed out. */
 #define APUS_WIRE_VENDOR 0x01ee

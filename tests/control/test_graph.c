@@ -143,6 +143,8 @@ static uint32_t random_set(struct item *items, uint64_t *rng)
 	return count;
 }
 
+static const struct apus_ctl_type_rule no_rule;
+
 static int reference_mismatch(const struct item *w, const struct item *r)
 {
 	if (w->topic != r->topic)
@@ -184,7 +186,7 @@ static void compare_pair(const struct apus_ctl_graph *g, const struct item *w, c
 		(!w->participant || !r->participant);
 	*expected += match;
 	assert_int_equal(apus_ctl_graph_match(g, writer, reader) != NULL, match);
-	assert_int_equal(apus_ctl_graph_mismatch(writer->record, reader->record, false),
+	assert_int_equal(apus_ctl_graph_mismatch(writer->record, reader->record, &no_rule),
 			 reference_mismatch(w, r));
 }
 
@@ -646,20 +648,21 @@ static void another_type_on_the_topic_is_counted(void **state)
 
 static void type_hashes_decide_where_both_have_them(void **state)
 {
+	const struct apus_ctl_type_rule by_names = {0}, strictly = {.strict = true};
 	struct apus_wire_endpoint_record w, r;
 
 	(void)state;
 	fixture_record(&w, 0, 1, true, "t", "T", NULL);
 	fixture_record(&r, 1, 1, false, "t", "T", NULL);
-	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, false), APUS_POLICY_NONE);
-	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, true), APUS_POLICY_TYPE);
+	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, &by_names), APUS_POLICY_NONE);
+	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, &strictly), APUS_POLICY_TYPE);
 	w.types.minimal.kind = APUS_WIRE_EK_MINIMAL;
 	w.types.minimal.bytes[0] = 7;
-	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, false), APUS_POLICY_NONE);
+	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, &by_names), APUS_POLICY_NONE);
 	r.types.minimal.kind = APUS_WIRE_EK_MINIMAL;
-	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, false), APUS_POLICY_TYPE);
+	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, &by_names), APUS_POLICY_TYPE);
 	r.types.minimal.bytes[0] = 7;
-	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, true), APUS_POLICY_NONE);
+	assert_int_equal(apus_ctl_graph_mismatch(&w, &r, &strictly), APUS_POLICY_NONE);
 }
 
 static void builtin_endpoints_match_by_their_bits(void **state)

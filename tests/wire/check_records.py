@@ -19,7 +19,7 @@ EXPECTED = [
     ("Protocol version: 2.3", 4 + 9),  # records and message headers
     ("lease_duration: 10.500000 sec", 1),
     ("parameterData: 07000000", 1),  # domain id
-    ("Flags: 0x00000c3f", 1),
+    ("Flags: 0x0000fc3f", 1),
     ("PID_ENTITY_NAME", 2), ("entityName: swift", 1),
     ("PID_METATRAFFIC_UNICAST_LOCATOR (LOCATOR_KIND_UDPV4, 127.0.0.1:9160)", 1),
     ("PID_METATRAFFIC_MULTICAST_LOCATOR (LOCATOR_KIND_UDPV4, 127.0.0.1:9150)", 1),

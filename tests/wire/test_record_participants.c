@@ -62,7 +62,7 @@ static void test_full_participant_in_big_endian(void **state)
 	raw_close(&list);
 	raw_words(&list, APUS_PID_DOMAIN_ID, (uint32_t[]){7}, 1);
 	raw_words(&list, APUS_PID_PARTICIPANT_LEASE_DURATION, (uint32_t[]){3, 0x80000000u}, 2);
-	raw_words(&list, APUS_PID_BUILTIN_ENDPOINT_SET, (uint32_t[]){0xc3f}, 1);
+	raw_words(&list, APUS_PID_BUILTIN_ENDPOINT_SET, (uint32_t[]){0xfc3f}, 1);
 	raw_words(&list, APUS_PID_EXPECTS_INLINE_QOS, (uint32_t[]){0x01000000}, 1);
 	raw_name(&list, APUS_PID_ENTITY_NAME, "swift");
 	raw_locator(&list, APUS_PID_DEFAULT_UNICAST_LOCATOR, 1, 7411, 1);
