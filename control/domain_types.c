@@ -55,7 +55,7 @@ void apus_ctl_domain_close_types(struct apus_participant *p)
 
 /* Writes a message for one participant. Under lock and control turn. */
 static int send_one(struct apus_dp_writer *w, const struct apus_prefix *to, const uint8_t *payload,
-		int payload_bytes)
+		    int payload_bytes)
 {
 	struct apus_dp_write change = {
 		.kind = APUS_ALIVE,
@@ -151,9 +151,9 @@ static int encode_dependencies(struct apus_participant *p, const struct apus_wir
 	l.more = false;
 	for (uint32_t i = 0; i < r->hash_count && !l.more; i++)
 		apus_ctl_types_dependencies(p->types, &r->hashes[i], list_dependency, &l);
-	return apus_wire_type_dependencies_encode(
-		r->identity, l.answers, l.count, l.more ? r->continuation + l.count : 0,
-		p->type_reply, APUS_CTL_TYPE_REPLY_BYTES);
+	return apus_wire_type_dependencies_encode(r->identity, l.answers, l.count,
+						  l.more ? r->continuation + l.count : 0,
+						  p->type_reply, APUS_CTL_TYPE_REPLY_BYTES);
 }
 
 static void answer(struct apus_participant *p, const struct apus_wire_type_request *r,

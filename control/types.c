@@ -375,8 +375,8 @@ static void note_missing(struct walk *w, struct entry *e, const struct apus_wire
 		return;
 	}
 	e->walk = w->types->walk;
-	if (w->from && (e->state == FREE ||
-			(e->state == GIVEN_UP && !apus_mono_before(w->now, e->due))))
+	if (w->from &&
+	    (e->state == FREE || (e->state == GIVEN_UP && !apus_mono_before(w->now, e->due))))
 		want(w->types, e, w->from, w->now);
 	if (e->state == WANTED)
 		w->wanted = true;
@@ -422,7 +422,7 @@ enum apus_ctl_closure apus_ctl_types_closure(struct apus_ctl_types *t,
 	struct walk w = {.types = t, .from = from, .now = now};
 
 	walk(&w, hash);
-	return w.missing ? APUS_CTL_CLOSURE_MISSING
+	return w.missing  ? APUS_CTL_CLOSURE_MISSING
 	       : w.wanted ? APUS_CTL_CLOSURE_WANTED
 			  : APUS_CTL_CLOSURE_COMPLETE;
 }

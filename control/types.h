@@ -79,7 +79,8 @@ enum apus_ctl_closure apus_ctl_types_closure(struct apus_ctl_types *types,
 
 /** Calls `visit` for each different hash a known type refers to, directly or not, itself left out, until it
  *  returns false; unknown ones too. For TypeDependencies. */
-void apus_ctl_types_dependencies(struct apus_ctl_types *types, const struct apus_wire_type_hash *hash,
+void apus_ctl_types_dependencies(struct apus_ctl_types *types,
+				 const struct apus_wire_type_hash *hash,
 				 bool (*visit)(void *user, const struct apus_wire_type_hash *hash),
 				 void *user);
 

@@ -219,7 +219,7 @@ bool apus_wire_program_decode(const struct apus_op *op, struct apus_wire_decoder
 			if (!good || f++->left)
 				break;
 			op += op->skip; /* empty: at its NEXT */
-			/* fall through */
+					/* fall through */
 		case APUS_OP_NEXT:
 			if (f[-1].left > 1) {
 				f[-1].left--;

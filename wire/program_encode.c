@@ -192,7 +192,7 @@ int apus_wire_program_encode(const struct apus_op *op, struct apus_wire_encoder 
 			if (rc || f++->left)
 				break;
 			op += op->skip; /* empty: at its NEXT */
-			/* fall through */
+					/* fall through */
 		case APUS_OP_NEXT:
 			if (f[-1].left > 1) {
 				f[-1].left--;

@@ -4,7 +4,6 @@
 
 #include <apus/core.h>
 #include <stdalign.h>
-#include <stdio.h>
 
 #define ENCAP_CDR2_LE 7
 
@@ -88,8 +87,8 @@ static bool read_ids(struct apus_wire_value *member, struct apus_wire_type_reque
 static bool read_continuation(struct apus_wire_value *member, struct apus_wire_type_request *r)
 {
 	uint32_t count = apus_wire_value_u32(member);
-	const uint8_t *bytes = count <= CONTINUATION_BYTES ? apus_wire_value_bytes(member, count)
-							   : NULL;
+	const uint8_t *bytes =
+		count <= CONTINUATION_BYTES ? apus_wire_value_bytes(member, count) : NULL;
 
 	if (!bytes)
 		return false;
@@ -165,7 +164,7 @@ enum apus_wire_verdict apus_wire_type_reply_decode(const uint8_t *payload, size_
 	while (apus_wire_value_member(&object, &id, &member))
 		if (id == MEMBER_TYPES)
 			return apus_wire_type_pairs_open(&member, pairs_out) ? APUS_WIRE_ACCEPT
-									      : APUS_WIRE_MALFORMED;
+									     : APUS_WIRE_MALFORMED;
 	return APUS_WIRE_MALFORMED;
 }
 
@@ -188,7 +187,7 @@ static void begin(struct message *m, uint8_t *out, size_t out_bytes)
 
 static void put_u32(struct message *m, uint32_t v)
 {
-	apus_wire_sink_zeros(&m->out, (size_t)-(m->out.at - m->body) % 4);
+	apus_wire_sink_zeros(&m->out, (size_t) - (m->out.at - m->body) % 4);
 	apus_wire_sink_u32(&m->out, v);
 }
 
@@ -214,13 +213,26 @@ static void put_hash(struct message *m, const struct apus_wire_type_hash *hash)
 /* Pads the payload to a multiple of four, with the count of it in the options (RTPS 2.5 §10.5). */
 static int finish(struct message *m, uint8_t *out)
 {
-	size_t pad = (size_t)-(m->out.at - m->body) % 4;
+	size_t pad = (size_t) - (m->out.at - m->body) % 4;
 
 	apus_wire_sink_zeros(&m->out, pad);
 	if (m->out.failed)
 		return APUS_ELIMIT;
 	out[3] = (uint8_t)pad;
 	return (int)(m->out.at - out);
+}
+
+static void write_instance(const struct apus_prefix *server, char *out)
+{
+	static const char hex[] = "0123456789abcdef", participant[] = "000001c1";
+
+	memcpy(out, INSTANCE_PREFIX, INSTANCE_PREFIX_BYTES);
+	out += INSTANCE_PREFIX_BYTES;
+	for (size_t i = 0; i < sizeof(server->bytes); i++) {
+		*out++ = hex[server->bytes[i] >> 4];
+		*out++ = hex[server->bytes[i] & 15];
+	}
+	memcpy(out, participant, sizeof(participant));
 }
 
 int apus_wire_type_request_encode(const struct apus_guid *writer, int64_t seq,
@@ -231,11 +243,8 @@ int apus_wire_type_request_encode(const struct apus_guid *writer, int64_t seq,
 	char instance[INSTANCE_PREFIX_BYTES + 33];
 	uint8_t *call, *arguments, *ids;
 	struct message m;
-	int n = snprintf(instance, sizeof(instance), INSTANCE_PREFIX);
 
-	for (size_t i = 0; i < sizeof(server->bytes); i++)
-		n += snprintf(instance + n, sizeof(instance) - (size_t)n, "%02x", server->bytes[i]);
-	snprintf(instance + n, sizeof(instance) - (size_t)n, "000001c1");
+	write_instance(server, instance);
 	begin(&m, out, out_bytes);
 	apus_wire_sink_bytes(&m.out, writer->bytes, sizeof(writer->bytes));
 	put_u32(&m, (uint32_t)(seq >> 32));
@@ -337,7 +346,7 @@ int apus_wire_type_reply_encode(const uint8_t identity[24],
 	put_u32(&m, answer_count);
 	for (uint32_t i = 0; i < answer_count; i++) {
 		put_hash(&m, &answers[i].hash);
-		apus_wire_sink_zeros(&m.out, (size_t)-(m.out.at - m.body) % 4);
+		apus_wire_sink_zeros(&m.out, (size_t) - (m.out.at - m.body) % 4);
 		apus_wire_sink_bytes(&m.out, answers[i].object, answers[i].object_bytes);
 	}
 	close_length(&m, pairs);

@@ -20,11 +20,11 @@
 
 /** A request. */
 struct apus_wire_type_request {
-	uint8_t identity[24];       /**< SampleIdentity as it stands in the message */
-	struct apus_prefix server;  /**< the participant that is asked */
-	bool has_server;            /**< false: the instance name has another form than XTypes gives it */
-	bool dependencies;          /**< getTypeDependencies; else getTypes */
-	uint32_t continuation;      /**< dependencies: how many were told already; 0 at first */
+	uint8_t identity[24];      /**< SampleIdentity as it stands in the message */
+	struct apus_prefix server; /**< the participant that is asked */
+	bool has_server;   /**< false: the instance name has another form than XTypes gives it */
+	bool dependencies; /**< getTypeDependencies; else getTypes */
+	uint32_t continuation; /**< dependencies: how many were told already; 0 at first */
 	uint32_t hash_count;
 	uint32_t ignored_count; /**< identifiers that are no hashes, or beyond the limit */
 	struct apus_wire_type_hash hashes[APUS_WIRE_TYPE_REQUEST_IDS];

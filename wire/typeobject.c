@@ -202,8 +202,7 @@ static const char *read_name(struct apus_wire_value *v)
 }
 
 /* MemberDetail: annotations that may follow the name end with the member. */
-static void read_detail(struct parse *p, struct apus_wire_value *v,
-			struct apus_wire_type_member *m)
+static void read_detail(struct parse *p, struct apus_wire_value *v, struct apus_wire_type_member *m)
 {
 	const uint8_t *hash;
 
@@ -240,8 +239,7 @@ static void read_type_detail(struct parse *p, struct apus_wire_value *v,
 
 /* ---- members ------------------------------------------------------------------------------------ */
 
-typedef void member_fn(struct parse *p, struct apus_wire_value *v,
-		       struct apus_wire_type_member *m);
+typedef void member_fn(struct parse *p, struct apus_wire_value *v, struct apus_wire_type_member *m);
 
 static void struct_member(struct parse *p, struct apus_wire_value *v,
 			  struct apus_wire_type_member *m)
@@ -309,7 +307,8 @@ static void read_members(struct parse *p, struct apus_wire_value *v, member_fn *
 		return;
 	count = apus_wire_value_u32(&sequence);
 	/* A member takes 12 bytes at least. */
-	if (apus_wire_value_bad(&sequence) || count > apus_wire_cursor_left(&sequence.cursor) / 12) {
+	if (apus_wire_value_bad(&sequence) ||
+	    count > apus_wire_cursor_left(&sequence.cursor) / 12) {
 		fail(v);
 		return;
 	}
@@ -332,9 +331,9 @@ static void read_members(struct parse *p, struct apus_wire_value *v, member_fn *
 /* ---- objects by kind ---------------------------------------------------------------------------- */
 
 /* Opens an appendable part; what it is read into fails with it. */
-#define PART(v, part)                              \
-	struct apus_wire_value part;               \
-	if (!apus_wire_value_enter((v), &part))    \
+#define PART(v, part)                           \
+	struct apus_wire_value part;            \
+	if (!apus_wire_value_enter((v), &part)) \
 	return
 
 static void close_part(struct apus_wire_value *v, const struct apus_wire_value *part)
@@ -343,8 +342,7 @@ static void close_part(struct apus_wire_value *v, const struct apus_wire_value *
 		fail(v);
 }
 
-static void read_struct(struct parse *p, struct apus_wire_value *v,
-			struct apus_wire_type_object *o)
+static void read_struct(struct parse *p, struct apus_wire_value *v, struct apus_wire_type_object *o)
 {
 	PART(v, header);
 	o->inner = read_ref(p, &header, 0);
@@ -480,7 +478,8 @@ size_t apus_wire_type_object_arena(size_t object_bytes)
 
 /* ---- pairs -------------------------------------------------------------------------------------- */
 
-bool apus_wire_type_pairs_open(struct apus_wire_value *value, struct apus_wire_type_pairs *pairs_out)
+bool apus_wire_type_pairs_open(struct apus_wire_value *value,
+			       struct apus_wire_type_pairs *pairs_out)
 {
 	if (!apus_wire_value_enter(value, &pairs_out->value))
 		return false;

@@ -52,7 +52,8 @@ enum apus_wire_tk {
 	APUS_TK_SEQUENCE = 0x60,
 	APUS_TK_ARRAY = 0x61,
 	APUS_TK_MAP = 0x62,
-	APUS_TK_COMPONENT = 0xb0, /**< of types that refer to each other; nothing more is kept of it */
+	APUS_TK_COMPONENT =
+		0xb0, /**< of types that refer to each other; nothing more is kept of it */
 };
 
 /** Member flags (MemberFlag). */
@@ -63,22 +64,22 @@ enum apus_wire_tk {
 #define APUS_MEMBER_DEFAULT         0x0040u
 
 /** Type flags (TypeFlag). */
-#define APUS_TYPE_FINAL      0x0001u
-#define APUS_TYPE_APPENDABLE 0x0002u
-#define APUS_TYPE_MUTABLE    0x0004u
-#define APUS_TYPE_NESTED     0x0008u
+#define APUS_TYPE_FINAL         0x0001u
+#define APUS_TYPE_APPENDABLE    0x0002u
+#define APUS_TYPE_MUTABLE       0x0004u
+#define APUS_TYPE_NESTED        0x0008u
 #define APUS_TYPE_EXTENSIBILITY (APUS_TYPE_FINAL | APUS_TYPE_APPENDABLE | APUS_TYPE_MUTABLE)
 
 /** A TypeIdentifier. What its kind does not have is 0. */
 struct apus_wire_type_ref {
-	uint8_t kind; /**< enum apus_wire_tk, APUS_WIRE_EK_MINIMAL or APUS_WIRE_EK_COMPLETE */
-	uint8_t dim_count;                         /**< ARRAY */
-	uint16_t element_flags;                    /**< SEQUENCE, ARRAY, MAP */
-	uint32_t bound;                            /**< STRING8, SEQUENCE, MAP; 0 = none */
-	uint32_t dims[APUS_WIRE_TYPE_DIMS_MAX];    /**< ARRAY, none of them 0 */
-	const struct apus_wire_type_ref *element;  /**< SEQUENCE, ARRAY, MAP */
-	const struct apus_wire_type_ref *key;      /**< MAP */
-	struct apus_wire_type_hash hash;           /**< hashed ones */
+	uint8_t kind;      /**< enum apus_wire_tk, APUS_WIRE_EK_MINIMAL or APUS_WIRE_EK_COMPLETE */
+	uint8_t dim_count; /**< ARRAY */
+	uint16_t element_flags;                   /**< SEQUENCE, ARRAY, MAP */
+	uint32_t bound;                           /**< STRING8, SEQUENCE, MAP; 0 = none */
+	uint32_t dims[APUS_WIRE_TYPE_DIMS_MAX];   /**< ARRAY, none of them 0 */
+	const struct apus_wire_type_ref *element; /**< SEQUENCE, ARRAY, MAP */
+	const struct apus_wire_type_ref *key;     /**< MAP */
+	struct apus_wire_type_hash hash;          /**< hashed ones */
 };
 
 /** A member of a struct or union, a literal of an enum, a flag of a bitmask. */
@@ -100,8 +101,9 @@ struct apus_wire_type_object {
 	uint8_t dim_count;   /**< ARRAY */
 	uint16_t flags;      /**< APUS_TYPE_… */
 	uint16_t bit_bound;  /**< ENUM, BITMASK */
-	uint16_t inner_flags; /**< UNION: of the discriminator; SEQUENCE, ARRAY, MAP: of the element */
-	uint32_t bound;                         /**< SEQUENCE, MAP; 0 = none */
+	uint16_t
+		inner_flags; /**< UNION: of the discriminator; SEQUENCE, ARRAY, MAP: of the element */
+	uint32_t bound;      /**< SEQUENCE, MAP; 0 = none */
 	uint32_t dims[APUS_WIRE_TYPE_DIMS_MAX]; /**< ARRAY */
 	const char *name; /**< complete objects with a name: NUL-terminated; else NULL */
 	/** STRUCTURE: the base or NULL; UNION: the discriminator; ALIAS: the type meant; SEQUENCE, ARRAY,
@@ -143,7 +145,8 @@ struct apus_wire_type_pairs {
 };
 
 /** Opens the sequence at `value`, which moves behind it. `value` is at its DHEADER. */
-bool apus_wire_type_pairs_open(struct apus_wire_value *value, struct apus_wire_type_pairs *pairs_out);
+bool apus_wire_type_pairs_open(struct apus_wire_value *value,
+			       struct apus_wire_type_pairs *pairs_out);
 
 /**
  * Takes the next pair. *object_out points at the DHEADER of the object. An identifier that is no hash

@@ -38,8 +38,8 @@ enum apus_value_kind {
 	APUS_VALUE_UNSIGNED, /**< `u` */
 	APUS_VALUE_FLOAT,    /**< `f`, finite */
 	APUS_VALUE_BOOL,     /**< `b` */
-	APUS_VALUE_TEXT,     /**< `text`: a string, a char, or the label of an enum, by the member it meets */
-	APUS_VALUE_MEMBER,   /**< `text`: the path of another member */
+	APUS_VALUE_TEXT, /**< `text`: a string, a char, or the label of an enum, by the member it meets */
+	APUS_VALUE_MEMBER, /**< `text`: the path of another member */
 };
 
 /** A value, or another member. */

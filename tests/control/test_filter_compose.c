@@ -42,8 +42,9 @@ static void pieces_have_their_text(void **state)
 	(void)state;
 	expect_text(MAKE(apus_predicate_compare(&apus_shape_type, "x", APUS_LESS, &five, &p, NULL)),
 		    "x < 5");
-	expect_text(MAKE(apus_predicate_compare(&apus_shape_type, "x", APUS_NOT_EQUAL, &y, &p, NULL)),
-		    "x <> y");
+	expect_text(
+		MAKE(apus_predicate_compare(&apus_shape_type, "x", APUS_NOT_EQUAL, &y, &p, NULL)),
+		"x <> y");
 	expect_text(MAKE(apus_predicate_between(&apus_shape_type, "x", &five, &y, &p, NULL)),
 		    "x BETWEEN 5 AND y");
 	expect_text(MAKE(apus_predicate_in(&apus_shape_type, "x", list, 3, &p, NULL)),
@@ -64,14 +65,16 @@ static void values_cannot_be_more(void **state)
 	struct apus_value evil = {.kind = APUS_VALUE_TEXT, .text = "' OR x = 5 OR color = '"};
 
 	(void)state;
-	expect_text(MAKE(apus_predicate_compare(&apus_shape_type, "color", APUS_EQUAL, &evil, &p, NULL)),
+	expect_text(MAKE(apus_predicate_compare(&apus_shape_type, "color", APUS_EQUAL, &evil, &p,
+						NULL)),
 		    "color = ''' OR x = 5 OR color = '''");
-	assert_int_equal(apus_predicate_compare(&apus_shape_type, "x = 1 OR x", APUS_EQUAL, &five, &p,
-						NULL),
-			 APUS_EINVAL);
+	assert_int_equal(
+		apus_predicate_compare(&apus_shape_type, "x = 1 OR x", APUS_EQUAL, &five, &p, NULL),
+		APUS_EINVAL);
 	evil.kind = APUS_VALUE_MEMBER;
-	assert_int_equal(apus_predicate_compare(&apus_shape_type, "color", APUS_EQUAL, &evil, &p, NULL),
-			 APUS_EINVAL);
+	assert_int_equal(
+		apus_predicate_compare(&apus_shape_type, "color", APUS_EQUAL, &evil, &p, NULL),
+		APUS_EINVAL);
 }
 
 static void values_are_exact(void **state)
@@ -89,7 +92,8 @@ static void values_are_exact(void **state)
 		int n;
 
 		s.f64 = floats[i];
-		n = apus_type_encode(&filter_scalars, &s, APUS_XCDR1, false, payload, sizeof(payload));
+		n = apus_type_encode(&filter_scalars, &s, APUS_XCDR1, false, payload,
+				     sizeof(payload));
 		MAKE(apus_predicate_compare(&filter_scalars, "f64", APUS_EQUAL, &v, &p, NULL));
 		assert_int_equal(apus_predicate_open(p, &f, NULL), 0);
 		assert_int_equal(apus_filter_match(f, payload, (size_t)n), 1);
@@ -110,7 +114,8 @@ static struct apus_predicate *leaf(const char *member, enum apus_compare_op op,
 /* NOT (x > 5 OR color = RED) AND (x < y OR x = 9) */
 static void joined_pieces_keep_their_meaning(void **state)
 {
-	struct apus_predicate *a = leaf("x", APUS_GREATER, &five), *b = leaf("color", APUS_EQUAL, &red);
+	struct apus_predicate *a = leaf("x", APUS_GREATER, &five),
+			      *b = leaf("color", APUS_EQUAL, &red);
 	struct apus_predicate *c = leaf("x", APUS_LESS, &y), *d = leaf("x", APUS_EQUAL, &nine);
 	struct apus_predicate *ab, *cd, *not_ab, *all, *twice;
 	struct apus_filter *f;
@@ -131,7 +136,8 @@ static void joined_pieces_keep_their_meaning(void **state)
 		int n;
 
 		strcpy(s.color, i & 1 ? "RED" : "BLUE");
-		n = apus_type_encode(&apus_shape_type, &s, APUS_XCDR1, false, payload, sizeof(payload));
+		n = apus_type_encode(&apus_shape_type, &s, APUS_XCDR1, false, payload,
+				     sizeof(payload));
 		assert_int_equal(apus_filter_match(f, payload, (size_t)n),
 				 !(s.x > 5 || (i & 1)) && (s.x < s.y || s.x == 9));
 	}
@@ -167,29 +173,36 @@ static void refusals(void **state)
 	struct apus_value bad = {.kind = 99};
 
 	(void)state;
-	assert_int_equal(apus_predicate_compare(&apus_shape_type, "z", APUS_EQUAL, &five, &p, &error),
-			 APUS_EFILTER);
+	assert_int_equal(
+		apus_predicate_compare(&apus_shape_type, "z", APUS_EQUAL, &five, &p, &error),
+		APUS_EFILTER);
 	assert_non_null(strstr(error.reason, "z"));
-	assert_int_equal(apus_predicate_compare(&apus_shape_type, "x", APUS_EQUAL, &red, &p, &error),
-			 APUS_EFILTER);
+	assert_int_equal(
+		apus_predicate_compare(&apus_shape_type, "x", APUS_EQUAL, &red, &p, &error),
+		APUS_EFILTER);
 	assert_non_null(strstr(error.reason, "no number"));
-	assert_int_equal(apus_predicate_compare(&apus_shape_type, "x", 6, &five, &p, NULL), APUS_EINVAL);
+	assert_int_equal(apus_predicate_compare(&apus_shape_type, "x", 6, &five, &p, NULL),
+			 APUS_EINVAL);
 	assert_int_equal(apus_predicate_compare(&apus_shape_type, "x", APUS_EQUAL, &bad, &p, NULL),
 			 APUS_EINVAL);
 	bad = (struct apus_value){.kind = APUS_VALUE_FLOAT, .f = INFINITY};
 	assert_int_equal(apus_predicate_compare(&apus_shape_type, "x", APUS_EQUAL, &bad, &p, NULL),
 			 APUS_EINVAL);
 	bad = (struct apus_value){.kind = APUS_VALUE_TEXT};
-	assert_int_equal(apus_predicate_compare(&apus_shape_type, "color", APUS_EQUAL, &bad, &p, NULL),
-			 APUS_EINVAL);
+	assert_int_equal(
+		apus_predicate_compare(&apus_shape_type, "color", APUS_EQUAL, &bad, &p, NULL),
+		APUS_EINVAL);
 	assert_int_equal(apus_predicate_compare(&apus_shape_type, "x", APUS_EQUAL, NULL, &p, NULL),
 			 APUS_EINVAL);
-	assert_int_equal(apus_predicate_compare(NULL, "x", APUS_EQUAL, &five, &p, NULL), APUS_EINVAL);
+	assert_int_equal(apus_predicate_compare(NULL, "x", APUS_EQUAL, &five, &p, NULL),
+			 APUS_EINVAL);
 	assert_int_equal(apus_predicate_in(&apus_shape_type, "x", &five, 0, &p, NULL), APUS_EINVAL);
 	assert_int_equal(apus_predicate_in(&apus_shape_type, "x", &y, 1, &p, &error), APUS_EFILTER);
-	assert_int_equal(apus_predicate_like(&apus_shape_type, "x", "%", 0, &p, &error), APUS_EFILTER);
+	assert_int_equal(apus_predicate_like(&apus_shape_type, "x", "%", 0, &p, &error),
+			 APUS_EFILTER);
 	assert_int_equal(apus_predicate_both(a, NULL, &p), APUS_EINVAL);
-	assert_int_equal(apus_predicate_compare(&filter_scalars, "i32", APUS_EQUAL, &five, &b, NULL), 0);
+	assert_int_equal(
+		apus_predicate_compare(&filter_scalars, "i32", APUS_EQUAL, &five, &b, NULL), 0);
 	assert_int_equal(apus_predicate_either(a, b, &p), APUS_EINVAL); /* of two types */
 	assert_null(p);
 	apus_predicate_free(a);

@@ -48,9 +48,8 @@ static void add_silent_match(void)
 /* What the silent reader says: everything below base is there, `missing` numbers from base on are not. */
 static void silent_says(apus_seq base, uint32_t missing, bool final)
 {
-	struct apus_wire_acknack a = {.set = {.base = base, .num_bits = missing},
-				      .count = ++ack_count,
-				      .final = final};
+	struct apus_wire_acknack a = {
+		.set = {.base = base, .num_bits = missing}, .count = ++ack_count, .final = final};
 
 	for (uint32_t i = 0; i < missing; i++)
 		a.set.bitmap[i / 32] |= UINT32_C(0x80000000) >> i % 32;
