@@ -490,20 +490,18 @@ static int encode_value(struct apus_wire_encoder *e, const struct apus_type *typ
 	}
 }
 
-static void write_encapsulation(uint8_t *out, const struct apus_type *type, int representation,
-				bool big_endian, unsigned int padding)
+static inline void write_encapsulation(uint8_t *out, const struct apus_type *type, bool xcdr2,
+				       bool big_endian, unsigned int padding)
 {
-	unsigned int id = apus_wire_encap_of(type, representation == APUS_XCDR2);
+	unsigned int id = apus_wire_encap_of(type, xcdr2);
+	const uint8_t header[4] = {0, (uint8_t)(big_endian ? id - 1 : id), 0, (uint8_t)padding};
 
-	out[0] = 0;
-	out[1] = (uint8_t)(big_endian ? id - 1 : id);
-	out[2] = 0;
-	out[3] = (uint8_t)padding;
+	memcpy(out, header, sizeof(header));
 }
 
 /* Everything: by the program where the type has one and the caller allows it. */
-static int encode(const struct apus_type *type, const void *sample, int representation,
-		  bool key_only, bool big_endian, bool may_run, void *out, size_t out_bytes)
+static inline int encode(const struct apus_type *type, const void *sample, int representation,
+			 bool key_only, bool big_endian, bool may_run, void *out, size_t out_bytes)
 {
 	struct apus_wire_encoder e = {
 		.base = (uint8_t *)out + APUS_WIRE_ENCAP_BYTES,
@@ -534,7 +532,7 @@ static int encode(const struct apus_type *type, const void *sample, int represen
 	rc = apus_wire_write_align(&e, 4);
 	if (rc)
 		return rc;
-	write_encapsulation(out, type, representation, big_endian, (unsigned int)(e.pos - body));
+	write_encapsulation(out, type, e.xcdr2, big_endian, (unsigned int)(e.pos - body));
 	return (int)(APUS_WIRE_ENCAP_BYTES + e.pos);
 }
 
@@ -560,19 +558,27 @@ int apus_wire_cdr_encode_key(const struct apus_type *type, const void *sample, u
 	return rc ? rc : (int)e.pos;
 }
 
+/* True if the memory image is the body, padding included; such types are final. */
+static inline bool is_copied_whole(const struct apus_type *type, int representation)
+{
+	bool plain = representation == APUS_XCDR1
+			     ? type->plain_xcdr1
+			     : representation == APUS_XCDR2 && type->plain_xcdr2;
+
+	return plain && type->size_bytes % 4 == 0;
+}
+
 int apus_type_encode(const struct apus_type *type, const void *sample, int representation,
 		     bool key_only, void *out, size_t out_bytes)
 {
-	uint8_t *bytes = out;
-
 	/* A fixed layout whole: the copy, and nothing that comes before a walk. */
-	if (type && sample && out && !key_only && type->size_bytes % 4 == 0 &&
-	    ((representation == APUS_XCDR1 && type->plain_xcdr1) ||
-	     (representation == APUS_XCDR2 && type->plain_xcdr2)) &&
-	    out_bytes >= APUS_WIRE_ENCAP_BYTES &&
-	    type->size_bytes <= out_bytes - APUS_WIRE_ENCAP_BYTES) {
-		write_encapsulation(out, type, representation, false, 0);
-		apus_wire_copy_short(bytes + APUS_WIRE_ENCAP_BYTES, sample, type->size_bytes);
+	if (type && sample && out && !key_only && is_copied_whole(type, representation) &&
+	    out_bytes >= APUS_WIRE_ENCAP_BYTES + (size_t)type->size_bytes) {
+		const uint8_t header[4] = {0, representation == APUS_XCDR1 ? APUS_WIRE_CDR_LE
+									   : APUS_WIRE_CDR2_LE};
+
+		memcpy(out, header, sizeof(header));
+		apus_wire_copy_short((uint8_t *)out + sizeof(header), sample, type->size_bytes);
 		return (int)(APUS_WIRE_ENCAP_BYTES + type->size_bytes);
 	}
 	return encode(type, sample, representation, key_only, false, true, out, out_bytes);

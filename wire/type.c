@@ -496,19 +496,54 @@ static const struct apus_member blob_members[] = {
 	{"data", &octet_sequence, offsetof(struct apus_blob, data), 1, false},
 };
 
-#define STRUCT_TYPE(name_, extensibility_, ctype, members_)                                       \
+/* Their programs; apus_type_check() holds them against what it would make itself. */
+#define OP(code_, align_, ...)                                        \
+	{                                                             \
+		.code = APUS_OP_##code_, .align = align_, __VA_ARGS__ \
+	}
+#define OP_OCTETS(offset) OP(NUMBERS, 1, .index = 1, .size = 1, .offset_bytes = offset)
+#define OP_END            OP(END, 1, .bytes = 0)
+
+static const struct apus_op shape_ops[] = {
+	OP(STRING, 4, .bytes = 128),
+	OP(COPY, 4, .offset_bytes = offsetof(struct apus_shape, x), .bytes = 12),
+	OP_END,
+};
+static const struct apus_op shape_extended_ops_xcdr2[] = {
+	OP(OBJECT, 4, .bytes = 0),
+	OP(STRING, 4, .bytes = 128),
+	OP(COPY, 4, .offset_bytes = offsetof(struct apus_shape_extended, x), .bytes = 12),
+	OP_OCTETS(offsetof(struct apus_shape_extended, additional_payload_size)),
+	OP(OBJECT_END, 1, .bytes = 0),
+	OP_END,
+};
+static const struct apus_op shape_extended_ops_xcdr1[] = {
+	OP(STRING, 4, .bytes = 128),
+	OP(COPY, 4, .offset_bytes = offsetof(struct apus_shape_extended, x), .bytes = 12),
+	OP_OCTETS(offsetof(struct apus_shape_extended, additional_payload_size)),
+	OP_END,
+};
+static const struct apus_op blob_ops[] = {
+	OP(COPY, 4, .bytes = 4),
+	OP_OCTETS(offsetof(struct apus_blob, data)),
+	OP_END,
+};
+
+#define STRUCT_TYPE(name_, extensibility_, ctype, members_, ops1_, ops2_)                         \
 	{                                                                                         \
 		.name = name_, .kind = APUS_KIND_STRUCT, .extensibility = extensibility_,         \
 		.size_bytes = sizeof(ctype), .align_bytes = _Alignof(ctype), .members = members_, \
-		.member_count = sizeof(members_) / sizeof((members_)[0])                          \
+		.member_count = sizeof(members_) / sizeof((members_)[0]), .ops_xcdr1 = ops1_,     \
+		.ops_xcdr2 = ops2_                                                                \
 	}
 
-const struct apus_type apus_shape_type =
-	STRUCT_TYPE("ShapeType", APUS_FINAL, struct apus_shape, shape_members);
-const struct apus_type apus_shape_extended_type = STRUCT_TYPE(
-	"ShapeTypeExtended", APUS_APPENDABLE, struct apus_shape_extended, shape_extended_members);
+const struct apus_type apus_shape_type = STRUCT_TYPE("ShapeType", APUS_FINAL, struct apus_shape,
+						     shape_members, shape_ops, shape_ops);
+const struct apus_type apus_shape_extended_type =
+	STRUCT_TYPE("ShapeTypeExtended", APUS_APPENDABLE, struct apus_shape_extended,
+		    shape_extended_members, shape_extended_ops_xcdr1, shape_extended_ops_xcdr2);
 const struct apus_type apus_blob_type =
-	STRUCT_TYPE("Blob", APUS_FINAL, struct apus_blob, blob_members);
+	STRUCT_TYPE("Blob", APUS_FINAL, struct apus_blob, blob_members, blob_ops, blob_ops);
 
 const struct apus_type *apus_type_builtin(const char *name)
 {

@@ -3,10 +3,12 @@
  * libFuzzer target: arbitrary bytes as samples of the types generated from tests/idlc/shapes.py, which
  * hold every construct in every extensibility.
  *
- * Input: one byte that picks the type, one bit of the next that says key-only, then a payload with its
- * encapsulation header. Beyond the sanitizers these must hold: what decodes can be encoded again in
- * every representation and byte order and then decodes to the same bytes; the key found in the payload
- * is that of the sample; what is refused leaves a sample of zeros.
+ * Input: one byte that picks the type, one of flags, then a payload with its encapsulation header. Flags:
+ * 1 key-only; 2 the header is replaced by the one the type asks for, 4 in XCDR2, 8 big-endian; 16 all but
+ * 256 bytes of the arena are withheld. Beyond the sanitizers these must hold: what decodes can be encoded
+ * again in every representation and byte order and then decodes to the same bytes; the type's program, the
+ * walk over its descriptor and a view give one verdict and one value; nothing is written behind the arena;
+ * the key found in the payload is that of the sample; what is refused leaves a sample of zeros.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,12 +70,55 @@ static void check_key(const struct apus_wire_keyplan *plan, const uint8_t *paylo
 	REQUIRE(n < 0 || memcmp(key, other, (size_t)n) == 0);
 }
 
+/* Values are compared as what they encode to: padding is nobody's. */
+static void check_equal(const struct apus_type *type, const void *other)
+{
+	int n = apus_wire_cdr_encode(type, sample, APUS_XCDR2, false, true, first, sizeof(first));
+
+	REQUIRE(n >= 4 && apus_wire_cdr_encode(type, other, APUS_XCDR2, false, true, second,
+					       sizeof(second)) == n);
+	REQUIRE(memcmp(first, second, (size_t)n) == 0);
+}
+
+/* `rc` is what apus_type_decode() said of these bytes; the arena's size may decide otherwise where it
+ * is all but used up, since the ways align differently. */
+static void check_other_ways(const struct apus_type *type, const uint8_t *data, size_t bytes,
+			     int rc)
+{
+	int n = apus_wire_cdr_decode(type, data, bytes, false, again, arena_again,
+				     sizeof(arena_again));
+
+	REQUIRE((n < 0 && n == rc) || (n >= 0 && rc >= 0) || rc == APUS_ELIMIT);
+	if (n >= 0 && rc >= 0)
+		check_equal(type, again);
+	n = apus_type_view(type, data, bytes, false, again, arena_again, sizeof(arena_again));
+	REQUIRE((n < 0 && n == rc) || (n >= 0 && rc >= 0) || rc == APUS_ELIMIT);
+	if (n >= 0 && rc >= 0)
+		check_equal(type, again);
+}
+
+static uint8_t replaced[1 << 16];
+
+/* The payload with the encapsulation header its type and the flags ask for. */
+static const uint8_t *with_header(const struct apus_type *type, unsigned int flags,
+				  const uint8_t *data, size_t bytes)
+{
+	if (!(flags & 2) || bytes < 4 || bytes > sizeof(replaced))
+		return data;
+	memcpy(replaced, data, bytes);
+	replaced[0] = 0;
+	replaced[1] = (uint8_t)(apus_wire_encap_of(type, flags & 4) - (flags & 8 ? 1 : 0));
+	return replaced;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	const struct apus_type *type;
 	struct apus_wire_keyplan *plan;
+	unsigned int flags;
+	size_t room;
 	bool key_only;
 	int rc;
 
@@ -81,17 +126,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		return 0;
 	type = types[data[0] % TYPE_COUNT];
 	plan = &plans[data[0] % TYPE_COUNT];
-	key_only = (data[1] & 1) && apus_type_is_keyed(type);
+	flags = data[1];
+	key_only = (flags & 1) && apus_type_is_keyed(type);
+	room = flags & 16 ? 256 : sizeof(arena);
 	data += 2;
 	bytes -= 2;
 	REQUIRE(type->size_bytes <= sizeof(sample));
 	if (!plan->type)
 		REQUIRE(apus_wire_keyplan_init(plan, type, 0) == 0);
+	data = with_header(type, flags, data, bytes);
 	memset(sample, 0xee, type->size_bytes);
-	rc = apus_type_decode(type, data, bytes, key_only, sample, arena, sizeof(arena));
+	memset(arena + 256, 0xaa, 256);
+	rc = apus_type_decode(type, data, bytes, key_only, sample, arena, room);
+	for (size_t i = 256; i < 512 && room == 256; i++)
+		REQUIRE(arena[i] == 0xaa);
 	if (rc < 0)
 		for (size_t i = 0; i < type->size_bytes; i++)
 			REQUIRE(sample[i] == 0);
+	if (!key_only)
+		check_other_ways(type, data, bytes, rc);
 	check_key(plan, data, bytes, key_only, rc >= 0);
 	if (rc >= 0)
 		check_round_trip(type, key_only);
