@@ -16,10 +16,15 @@
 #define ANSWER_PAUSE_NS  (10 * APUS_NS_PER_MS)
 /* From so many waiting answers on, one multicast announcement stands for all it reaches. */
 #define ANSWERS_MERGED 5
-/* RTPS header, INFO_TS, DATA header and inline QoS around an announcement, UDP and IP headers; rounded up. */
-#define ANNOUNCEMENT_HEAD_BYTES 128
+/* RTPS header, INFO_TS, DATA header and inline QoS around an announcement; rounded up. */
+#define ANNOUNCEMENT_HEAD_BYTES 80
+/* IPv6 and UDP headers: they reach the address as well, though they do not count as received. */
+#define PACKET_HEAD_BYTES 48
 /* What may be sent to an unproved address for each byte received from it. */
 #define AMPLIFICATION 3
+/* An announcement that is older than the last one may be a straggler. Heard again after so long, and nothing
+ * newer in between, it is of a new life on a clock set back. */
+#define SUSPICION_NS (APUS_NS_PER_SEC / 2)
 
 #define NEVER ((struct apus_mono){INT64_MAX})
 
@@ -29,7 +34,13 @@ struct peer {
 	struct apus_mono answer_due; /* 0: nothing is owed */
 	uint64_t received_bytes;     /* since its address is known */
 	uint64_t sent_bytes;
-	bool proved;
+	bool knows_us; /* traffic of it for us has been seen */
+	bool proved;   /* and it was an answer that only its address could give */
+
+	/* The announcement that is believed, and one that contradicts it. */
+	apus_seq seq, suspect_seq;
+	struct apus_wall stamp, suspect_stamp;
+	struct apus_mono suspected; /* 0: nothing is */
 };
 
 /* An encoded payload. */
@@ -171,20 +182,36 @@ static bool is_configured(const struct apus_ctl_discovery *d, const struct apus_
 	return false;
 }
 
+/* Books what is about to be sent to a participant; false if it could amplify. */
+static bool book(struct peer *peer, uint64_t bytes)
+{
+	bytes += PACKET_HEAD_BYTES;
+	if (!peer->proved && peer->sent_bytes + bytes >= AMPLIFICATION * peer->received_bytes)
+		return false;
+	peer->sent_bytes += bytes;
+	return true;
+}
+
+bool apus_ctl_discovery_may_send(struct apus_ctl_discovery *d, const struct apus_prefix *dest,
+				 uint32_t bytes)
+{
+	struct apus_ctl_participant *p = apus_ctl_graph_participant(d->graph, dest);
+
+	if (p && (p->local || book(peer_of(d, p), bytes)))
+		return true;
+	apus_counter_add(&d->counters.datagrams_withheld, 1);
+	return false;
+}
+
 /* Sends to a participant's own address, unless that could amplify. */
 static void send_directly(struct apus_ctl_discovery *d, const struct apus_ctl_participant *p)
 {
-	struct peer *peer = peer_of(d, p);
-	uint64_t bytes = d->self.bytes + ANNOUNCEMENT_HEAD_BYTES;
-
 	if (!p->metatraffic.family)
 		return;
-	if (!peer->proved && peer->sent_bytes + bytes >= AMPLIFICATION * peer->received_bytes) {
+	if (book(peer_of(d, p), d->self.bytes + ANNOUNCEMENT_HEAD_BYTES))
+		send_to(d, &p->metatraffic);
+	else
 		apus_counter_add(&d->counters.answers_withheld, 1);
-		return;
-	}
-	peer->sent_bytes += bytes;
-	send_to(d, &p->metatraffic);
 }
 
 /* Announces by multicast; whoever hears it needs no answer of his own any more. */
@@ -334,7 +361,42 @@ struct apus_mono apus_ctl_discovery_turn(struct apus_ctl_discovery *d, struct ap
 /* A participant at an address not seen before has proved nothing yet. */
 static void begin(struct peer *peer)
 {
-	memset(peer, 0, sizeof(*peer));
+	peer->received_bytes = peer->sent_bytes = 0;
+	peer->knows_us = peer->proved = false;
+}
+
+/* What an announcement says about the life of a known participant. */
+enum life { SAME_LIFE, FORMER_LIFE, NEW_LIFE };
+
+/* Interop: seen to repeat an announcement with its first source timestamp, and to announce a change under
+ * the next sequence number: Cyclone DDS 0.10.2, Fast DDS 2.9.1. Others might stamp every repetition. */
+static bool keeps_stamps(uint16_t vendor)
+{
+	return vendor == APUS_WIRE_VENDOR || vendor == 0x0110 || vendor == 0x010f;
+}
+
+static enum life suspect(struct peer *peer, const struct apus_ctl_heard *h, struct apus_mono now)
+{
+	if (peer->suspected.ns && peer->suspect_seq == h->seq &&
+	    peer->suspect_stamp.ns == h->stamp.ns)
+		return now.ns - peer->suspected.ns >= SUSPICION_NS ? NEW_LIFE : FORMER_LIFE;
+	peer->suspected = now;
+	peer->suspect_seq = h->seq;
+	peer->suspect_stamp = h->stamp;
+	return FORMER_LIFE;
+}
+
+static enum life judge_life(struct peer *peer, const struct apus_ctl_heard *h, uint16_t vendor,
+			    struct apus_mono now)
+{
+	if (!keeps_stamps(vendor) || h->stamp.ns == APUS_WALL_NONE.ns ||
+	    peer->stamp.ns == APUS_WALL_NONE.ns)
+		return SAME_LIFE;
+	if (h->stamp.ns == peer->stamp.ns && h->seq == peer->seq)
+		return SAME_LIFE;
+	if (h->stamp.ns > peer->stamp.ns)
+		return h->seq > peer->seq ? SAME_LIFE : NEW_LIFE;
+	return suspect(peer, h, now);
 }
 
 static int refuse_foreign(struct apus_ctl_discovery *d, int result)
@@ -343,15 +405,26 @@ static int refuse_foreign(struct apus_ctl_discovery *d, int result)
 	return result;
 }
 
+/* Takes a participant out if this announcement is of its next life; refuses what is of a former one. */
+static int end_former_life(struct apus_ctl_discovery *d, const struct apus_ctl_participant *p,
+			   uint16_t vendor, const struct apus_ctl_heard *heard,
+			   struct apus_mono now)
+{
+	switch (judge_life(peer_of(d, p), heard, vendor, now)) {
+	case SAME_LIFE: return 0;
+	case FORMER_LIFE: apus_counter_add(&d->counters.outdated, 1); return APUS_ENOENT;
+	case NEW_LIFE: break;
+	}
+	apus_counter_add(&d->counters.restarted, 1);
+	return apus_ctl_graph_remove_participant(d->graph, &heard->source);
+}
+
 int apus_ctl_discovery_on_participant(struct apus_ctl_discovery *d,
 				      const struct apus_wire_participant_record *record,
-				      const struct apus_prefix *source,
-				      const struct apus_dp_addr *from, size_t datagram_bytes,
-				      struct apus_mono now)
+				      const struct apus_ctl_heard *heard, struct apus_mono now)
 {
-	const struct apus_ctl_participant *known;
-	struct apus_ctl_participant *p;
 	struct apus_dp_addr before = {0};
+	struct apus_ctl_participant *p;
 	struct peer *peer;
 	int result;
 
@@ -359,26 +432,35 @@ int apus_ctl_discovery_on_participant(struct apus_ctl_discovery *d,
 		apus_counter_add(&d->counters.own, 1);
 		return APUS_EAGAIN;
 	}
-	if (!apus_prefix_equal(&record->prefix, source))
+	if (!apus_prefix_equal(&record->prefix, &heard->source))
 		return refuse_foreign(d, APUS_EPERM);
 	if (record->has_domain && record->domain != d->config.domain)
 		return refuse_foreign(d, APUS_EINVAL);
-	known = apus_ctl_graph_participant(d->graph, source);
-	if (known)
-		before = known->metatraffic;
+	p = apus_ctl_graph_participant(d->graph, &heard->source);
+	if (p) {
+		result = end_former_life(d, p, record->vendor, heard, now);
+		if (result)
+			return result;
+		before = p->metatraffic;
+	}
 	result = apus_ctl_graph_add_participant(
 		d->graph, record,
-		apus_ctl_locators_same_host(apus_ctl_graph_policy(d->graph), from), &p);
+		apus_ctl_locators_same_host(apus_ctl_graph_policy(d->graph), &heard->from), &p);
 	if (result < 0)
 		return result;
 	apus_counter_add(&d->counters.participants_heard, 1);
 	peer = peer_of(d, p);
-	if (result == APUS_CTL_ADMITTED || !apus_dp_addr_equal(&before, &p->metatraffic))
+	if (result == APUS_CTL_ADMITTED)
+		memset(peer, 0, sizeof(*peer));
+	else if (!apus_dp_addr_equal(&before, &p->metatraffic))
 		begin(peer);
 	peer->heard = now;
-	peer->received_bytes += datagram_bytes;
+	peer->suspected.ns = 0;
+	peer->seq = heard->seq;
+	peer->stamp = heard->stamp;
+	peer->received_bytes += heard->bytes;
 	d->next_expiry = earlier(d->next_expiry, expiry(p, peer));
-	if (!peer->proved)
+	if (!peer->knows_us)
 		owe_answer(d, peer, now);
 	return result;
 }
@@ -399,7 +481,7 @@ int apus_ctl_discovery_on_participant_gone(struct apus_ctl_discovery *d,
 }
 
 void apus_ctl_discovery_on_evidence(struct apus_ctl_discovery *d, const struct apus_prefix *source,
-				    struct apus_mono now)
+				    uint32_t bytes, bool proved, struct apus_mono now)
 {
 	struct apus_ctl_participant *p = apus_ctl_graph_participant(d->graph, source);
 	struct peer *peer;
@@ -407,8 +489,13 @@ void apus_ctl_discovery_on_evidence(struct apus_ctl_discovery *d, const struct a
 	if (!p || p->local)
 		return;
 	peer = peer_of(d, p);
-	peer->proved = true;
+	peer->received_bytes += bytes;
+	peer->knows_us = true;
 	peer->answer_due.ns = 0;
+	if (proved && !peer->proved) {
+		peer->proved = true;
+		apus_ctl_graph_prove(d->graph, p);
+	}
 	if (apus_mono_before(peer->heard, now))
 		peer->heard = now;
 }
@@ -431,7 +518,7 @@ int apus_ctl_discovery_on_endpoint(struct apus_ctl_discovery *d,
 
 	if (!is_of(d, &record->guid, source))
 		return refuse_foreign(d, APUS_EPERM);
-	apus_ctl_discovery_on_evidence(d, source, now);
+	apus_ctl_discovery_on_evidence(d, source, 0, false, now);
 	result = apus_ctl_graph_add_endpoint(d->graph, record, NULL, seq, NULL);
 	if (result == APUS_ENOENT)
 		apus_counter_add(&d->counters.orphans, 1);
@@ -445,7 +532,7 @@ int apus_ctl_discovery_on_endpoint_gone(struct apus_ctl_discovery *d, const stru
 
 	if (!is_of(d, gone, source))
 		return refuse_foreign(d, APUS_EPERM);
-	apus_ctl_discovery_on_evidence(d, source, now);
+	apus_ctl_discovery_on_evidence(d, source, 0, false, now);
 	e = apus_ctl_graph_endpoint(d->graph, gone);
 	/* Built-in endpoints end with their participant, not by a word of SEDP. */
 	return e && !e->is_builtin ? apus_ctl_graph_remove_endpoint(d->graph, gone) : APUS_ENOENT;

@@ -13,8 +13,15 @@
  *
  * Answers: a newcomer is told about us directly, after a random delay, at a bounded rate; many at once
  * get one multicast announcement instead. Each further announcement of a participant that has shown no
- * sign of knowing us (SEDP or ACKNACK traffic for us) is answered again. Until it has, what is sent to
- * its address stays below three times what came from it: we are no amplifier.
+ * sign of knowing us (SEDP or ACKNACK traffic for us) is answered again.
+ *
+ * No amplifier: an announcement may name anybody's address. Until that address has proved itself, by an
+ * answer that only who receives there can give (dataplane/writer.h), all that is sent to it stays below
+ * three times what came from its participant: apus_ctl_discovery_may_send() stands before every datagram
+ * for one participant. Endpoints are matched, and user traffic is routed, only when that is proved.
+ *
+ * A participant that starts again under the same prefix is somebody new: its announcements carry the same
+ * sequence number, or a smaller one, with another source timestamp. What the old one had ends at once.
  *
  * Thread rule: calls are serialised by control's lock.
  */
@@ -57,6 +64,9 @@ struct apus_ctl_discovery_config {
 
 /** What was heard and believed. */
 struct apus_ctl_discovery_counters {
+	struct apus_counter datagrams_withheld; /**< others, by the rule of three */
+	struct apus_counter restarted;          /**< participants that started anew */
+	struct apus_counter outdated;           /**< announcements of a participant's former life */
 	struct apus_counter announcements_sent; /**< datagrams */
 	struct apus_counter answers_withheld;   /**< by the rule of three */
 	struct apus_counter participants_heard; /**< announcements believed */
@@ -92,16 +102,22 @@ struct apus_mono apus_ctl_discovery_turn(struct apus_ctl_discovery *discovery,
 
 /* ---- what came in ---- */
 
+/** How an SPDP sample came in. */
+struct apus_ctl_heard {
+	struct apus_prefix source; /**< of the sending participant (RTPS header) */
+	struct apus_dp_addr from;  /**< its address */
+	uint32_t bytes;            /**< of the datagram, to be credited to it */
+	apus_seq seq;              /**< 0: unknown */
+	struct apus_wall stamp;    /**< source timestamp; APUS_WALL_NONE: none */
+};
+
 /**
- * An SPDP sample arrived. source: prefix of the sending participant (RTPS header); from: its address;
- * datagram_bytes: size of the datagram. Returns enum apus_ctl_admission, APUS_EAGAIN (our own),
- * APUS_EPERM (not its own record), APUS_EINVAL (other domain), APUS_ELIMIT.
+ * An SPDP sample arrived. Returns enum apus_ctl_admission, APUS_EAGAIN (our own), APUS_EPERM (not its own
+ * record), APUS_EINVAL (other domain), APUS_ELIMIT, APUS_ENOENT (of its former life; ignored).
  */
 int apus_ctl_discovery_on_participant(struct apus_ctl_discovery *discovery,
 				      const struct apus_wire_participant_record *record,
-				      const struct apus_prefix *source,
-				      const struct apus_dp_addr *from, size_t datagram_bytes,
-				      struct apus_mono now);
+				      const struct apus_ctl_heard *heard, struct apus_mono now);
 /** An SPDP dispose arrived; `gone` names the participant (key payload or key hash). Returns 0,
  *  APUS_EPERM (not the sender itself), APUS_ENOENT. */
 int apus_ctl_discovery_on_participant_gone(struct apus_ctl_discovery *discovery,
@@ -118,9 +134,15 @@ int apus_ctl_discovery_on_endpoint_gone(struct apus_ctl_discovery *discovery,
 					const struct apus_guid *gone,
 					const struct apus_prefix *source, struct apus_mono now);
 /** Reliable built-in traffic addressed to us (SEDP data, HEARTBEAT, ACKNACK, liveliness) came from this
- *  participant: it knows us and is alive. Cheap; unknown prefixes are ignored. */
+ *  participant: it knows us and is alive. bytes: to be credited to it. proved: it answered what only its
+ *  address was sent. Cheap; unknown prefixes are ignored. */
 void apus_ctl_discovery_on_evidence(struct apus_ctl_discovery *discovery,
-				    const struct apus_prefix *source, struct apus_mono now);
+				    const struct apus_prefix *source, uint32_t bytes, bool proved,
+				    struct apus_mono now);
+/** Whether a datagram of `bytes` may leave for a participant; if so, it is booked. False also for a
+ *  participant that is not known (any more). */
+bool apus_ctl_discovery_may_send(struct apus_ctl_discovery *discovery,
+				 const struct apus_prefix *dest, uint32_t bytes);
 
 /* ---- our own ---- */
 
@@ -150,7 +172,7 @@ int apus_ctl_discovery_change_local(struct apus_ctl_discovery *discovery,
 int apus_ctl_discovery_remove_local(struct apus_ctl_discovery *discovery,
 				    const struct apus_guid *guid);
 
-/** True once the participant has shown that it knows us. */
+/** True once the participant has proved that it receives at its address. */
 bool apus_ctl_discovery_proved(const struct apus_ctl_discovery *discovery,
 			       const struct apus_ctl_participant *participant);
 const struct apus_ctl_discovery_counters *

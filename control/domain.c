@@ -132,7 +132,8 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 		.segment_flags = is_control ? 0 : APUS_SHM_HUGE | APUS_SHM_TOUCH,
 		.hear_own = !is_control && p->config.worker_count > 1,
 		.evidence = is_control ? apus_ctl_domain_evidence : NULL,
-		.evidence_user = p,
+		.may_send = is_control ? apus_ctl_domain_may_send : NULL,
+		.control_user = p,
 	};
 	int rc = apus_dp_queue_open(q, why, why_bytes, &c.queue);
 
@@ -234,6 +235,7 @@ static int create_graph(struct apus_participant *p)
 		.record_bytes = p->config.discovery_bytes,
 		.matches = p->config.matches,
 		.matches_per_endpoint = p->config.matches_per_endpoint,
+		.await_proof = true,
 		.types = {.strict = p->config.type_matching == APUS_CTL_TYPES_STRICT,
 			  .assignable = NULL,
 			  .user = p},

@@ -81,6 +81,7 @@ struct apus_participant {
 	struct apus_ctl_discovery *discovery;
 	struct apus_ctl_publisher *publisher;
 	struct apus_dp_writer *spdp_writer; /* scratch for announcements; matched with nobody */
+	struct apus_wall spdp_stamp;        /* source timestamp of what it holds */
 	struct apus_dp_reader *spdp_reader;
 	struct apus_ctl_builtin_pair builtin[APUS_CTL_BUILTINS];
 	struct apus_wire_endpoint_record *scratch; /* decoded SEDP record; too large for a stack */
@@ -103,8 +104,10 @@ int apus_ctl_domain_open_builtin(struct apus_participant *p);
 void apus_ctl_domain_close_builtin(struct apus_participant *p);
 /** The ops table discovery works through. */
 struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p);
-/** Evidence callback of the workers. Under lock and the control turn. */
-void apus_ctl_domain_evidence(void *user, const struct apus_prefix *source, struct apus_mono now);
+/** Callbacks of the control worker. Under lock and the control turn. */
+void apus_ctl_domain_evidence(void *user, const struct apus_prefix *source, uint32_t bytes,
+			      bool proved, struct apus_mono now);
+bool apus_ctl_domain_may_send(void *user, const struct apus_prefix *dest, uint32_t bytes);
 
 /**
  * Publishes what is dirty and shows every worker the new epoch. Under lock, no turn held.

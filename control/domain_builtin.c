@@ -6,6 +6,7 @@
 #include "control/domain.h"
 
 #include <string.h>
+#include <sys/random.h>
 
 /* Largest discovery payload accepted: whatever one datagram can carry. */
 #define RX_PAYLOAD_BYTES 65000
@@ -50,6 +51,7 @@ static void on_spdp(void *user, const struct apus_dp_sink_sample *s, struct apus
 {
 	struct apus_participant *p = user;
 	struct apus_prefix source = apus_guid_prefix(&s->writer);
+	struct apus_ctl_heard heard = {.source = source};
 	struct apus_wire_participant_record record;
 	struct apus_guid gone;
 
@@ -66,8 +68,11 @@ static void on_spdp(void *user, const struct apus_dp_sink_sample *s, struct apus
 		apus_counter_add(&p->malformed_records, 1);
 		return;
 	}
-	apus_ctl_discovery_on_participant(p->discovery, &record, &source, s->from,
-					  s->datagram_bytes, now);
+	heard.seq = s->seq;
+	heard.stamp = s->source;
+	heard.from = *s->from;
+	heard.bytes = s->datagram_bytes;
+	apus_ctl_discovery_on_participant(p->discovery, &record, &heard, now);
 }
 
 static void on_sedp(struct apus_participant *p, bool is_writer, const struct apus_dp_sink_sample *s,
@@ -113,16 +118,25 @@ static void on_message(void *user, const struct apus_dp_sink_sample *s, struct a
 	if (s->change || !s->payload)
 		return;
 	if (apus_wire_liveliness_decode(s->payload, s->payload_bytes, &message) == APUS_WIRE_ACCEPT)
-		apus_ctl_discovery_on_evidence(p->discovery, &source, now);
+		apus_ctl_discovery_on_evidence(p->discovery, &source, 0, false, now);
 	else
 		apus_counter_add(&p->malformed_records, 1);
 }
 
-void apus_ctl_domain_evidence(void *user, const struct apus_prefix *source, struct apus_mono now)
+void apus_ctl_domain_evidence(void *user, const struct apus_prefix *source, uint32_t bytes,
+			      bool proved, struct apus_mono now)
 {
 	struct apus_participant *p = user;
 
-	apus_ctl_discovery_on_evidence(p->discovery, source, now);
+	apus_ctl_discovery_on_evidence(p->discovery, source, bytes, proved, now);
+}
+
+/* While the built-in endpoints are being made there is no discovery, and nobody to send to. */
+bool apus_ctl_domain_may_send(void *user, const struct apus_prefix *dest, uint32_t bytes)
+{
+	struct apus_participant *p = user;
+
+	return p->discovery && apus_ctl_discovery_may_send(p->discovery, dest, bytes);
 }
 
 /* --- what goes out ------------------------------------------------------------------------------- */
@@ -155,8 +169,9 @@ static int write_sample(struct apus_dp_writer *w, const struct apus_guid *key,
 	return rc == APUS_EAGAIN ? APUS_ELIMIT : rc;
 }
 
-/* SPDP is stateless and repeats one sample: it is built straight into the datagram, always with sequence
- * number 1 unless its contents changed. */
+/* SPDP is stateless and repeats one sample: it is built straight into the datagram, always with the same
+ * sequence number and source timestamp unless its contents changed. By these two others tell a repetition
+ * from a participant that has started anew. */
 static void announce(void *user, const struct apus_dp_addr *to, const struct apus_guid *key,
 		     const uint8_t *payload, size_t payload_bytes, bool gone)
 {
@@ -178,12 +193,13 @@ static void announce(void *user, const struct apus_dp_addr *to, const struct apu
 		if (write_sample(w, key, payload, payload_bytes, false) != 0)
 			return;
 		d.seq = w->last;
+		p->spdp_stamp = apus_wall_now();
 	}
 	if (gone) {
 		d.qos.key_hash = key->bytes;
 		d.qos.status_info = APUS_WIRE_STATUS_DISPOSED | APUS_WIRE_STATUS_UNREGISTERED;
 	}
-	apus_dp_out_data(&p->control->out, to, NULL, apus_wall_now(), &d);
+	apus_dp_out_data(&p->control->out, to, NULL, gone ? apus_wall_now() : p->spdp_stamp, &d);
 }
 
 static struct apus_dp_writer *builtin_writer(struct apus_participant *p, struct apus_eid eid)
@@ -210,6 +226,16 @@ struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p)
 
 /* --- life ---------------------------------------------------------------------------------------- */
 
+/* Never 0, which would mean that nothing is to be proved. */
+static uint64_t random_secret(void)
+{
+	uint64_t secret = 0;
+
+	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
+		secret = (uint64_t)apus_mono_now().ns * UINT64_C(0x9e3779b97f4a7c15);
+	return secret | 1;
+}
+
 static int make_writer(struct apus_participant *p, uint32_t eid, bool reliable,
 		       bool transient_local, uint32_t instances, struct apus_dp_writer **writer_out)
 {
@@ -218,6 +244,7 @@ static int make_writer(struct apus_participant *p, uint32_t eid, bool reliable,
 		.reliable = reliable,
 		.transient_local = transient_local,
 		.match_max = p->config.participants,
+		.proof_secret = reliable ? random_secret() : 0,
 		.cache = {.max_samples = instances,
 			  .max_instances = instances,
 			  .max_samples_per_instance = 1,

@@ -129,7 +129,7 @@ int apus_ctl_graph_create(const struct apus_ctl_graph_config *config,
 	}
 	chain_free_lists(g);
 	p = link_participant(g, self);
-	p->local = p->same_host = true;
+	p->local = p->same_host = p->proved = true;
 	resolve_participant(g, p);
 	*graph_out = g;
 	return 0;
@@ -287,12 +287,13 @@ bool apus_ctl_graph_resolve(const struct apus_ctl_graph *g, struct apus_ctl_endp
 {
 	const struct apus_ctl_participant *p = e->participant;
 	const struct apus_ctl_locator_policy *policy = &g->config.locators;
+	const struct apus_dp_addr *proof = g->config.await_proof && !p->local ? &p->proof : NULL;
 	struct apus_dp_addr unicast, multicast = {0};
 
 	if (e->is_builtin) {
 		unicast = p->metatraffic;
 	} else {
-		apus_ctl_locators_unicast(policy, p->same_host, &e->record->unicast,
+		apus_ctl_locators_unicast(policy, p->same_host, proof, &e->record->unicast,
 					  &p->record.default_unicast, &unicast);
 		if (!e->is_writer)
 			apus_ctl_locators_multicast(policy, &e->record->multicast,
@@ -473,6 +474,7 @@ link_participant(struct apus_ctl_graph *g, const struct apus_wire_participant_re
 	g->participant_free = p->next;
 	memset(p, 0, sizeof(*p));
 	p->record = *record;
+	p->proved = !g->config.await_proof;
 	p->idx = idx;
 	p->first_endpoint = p->next = APUS_CTL_NONE;
 	p->prev = g->participant_last;
@@ -504,8 +506,9 @@ static void sync_builtin(struct apus_ctl_graph *g, struct apus_ctl_participant *
 
 static void resolve_participant(struct apus_ctl_graph *g, struct apus_ctl_participant *p)
 {
-	apus_ctl_locators_unicast(&g->config.locators, p->same_host, &p->record.metatraffic_unicast,
-				  &p->record.default_unicast, &p->metatraffic);
+	apus_ctl_locators_unicast(&g->config.locators, p->same_host, NULL,
+				  &p->record.metatraffic_unicast, &p->record.default_unicast,
+				  &p->metatraffic);
 	for (int i = 0; i < BUILTIN_COUNT && !p->local; i++)
 		sync_builtin(g, p, i);
 	for (uint32_t e = p->first_endpoint; e != APUS_CTL_NONE;
@@ -544,6 +547,36 @@ int apus_ctl_graph_add_participant(struct apus_ctl_graph *g,
 	if (participant_out)
 		*participant_out = p;
 	return result;
+}
+
+/* Matches the endpoints of a participant, in order of admission. */
+static void match_all(struct apus_ctl_graph *g, const struct apus_ctl_participant *p)
+{
+	uint32_t idx = p->first_endpoint;
+
+	while (idx != APUS_CTL_NONE && g->endpoints[idx].of_participant_next != APUS_CTL_NONE)
+		idx = g->endpoints[idx].of_participant_next;
+	for (; idx != APUS_CTL_NONE; idx = g->endpoints[idx].of_participant_prev) {
+		struct apus_ctl_endpoint *e = endpoint_at(g, idx);
+
+		if (!e->is_builtin)
+			apus_ctl_graph_apply(
+				g, e, apus_ctl_graph_judge(g, e->group, e->record, false, e));
+	}
+}
+
+void apus_ctl_graph_prove(struct apus_ctl_graph *g, struct apus_ctl_participant *p)
+{
+	bool first = !p->proved;
+
+	if (!g->config.await_proof || p->local ||
+	    (p->proved && apus_dp_addr_equal(&p->proof, &p->metatraffic)))
+		return;
+	p->proved = true;
+	p->proof = p->metatraffic;
+	resolve_participant(g, p);
+	if (first)
+		match_all(g, p);
 }
 
 void apus_ctl_graph_set_self(struct apus_ctl_graph *g,

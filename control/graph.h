@@ -69,6 +69,9 @@ struct apus_ctl_graph_config {
 	uint32_t matches;              /**< without those of built-in endpoints */
 	uint32_t matches_per_endpoint; /**< where qos.max_matches is 0 */
 	struct apus_ctl_type_rule types;
+	/** Match the endpoints of a participant, and route to an address, only after
+	 *  apus_ctl_graph_prove(); false: everything counts as proved. */
+	bool await_proof;
 	uint64_t
 		hash_seed; /**< random: keeps strangers from choosing colliding keys; no other effect */
 	struct apus_ctl_locator_policy locators;
@@ -80,7 +83,9 @@ struct apus_ctl_participant {
 	uint32_t idx;                               /**< its slot, below the capacity + 1 */
 	bool local;                                 /**< this participant */
 	bool same_host;                             /**< its announcements come from this host */
-	uint32_t endpoint_count;                    /**< built-in ones not counted */
+	bool proved;                                /**< it has answered: its endpoints may match */
+	struct apus_dp_addr proof; /**< the address it answered at; family 0 = none */
+	uint32_t endpoint_count;   /**< built-in ones not counted */
 	struct apus_dp_addr
 		metatraffic;     /**< where its discovery traffic goes; family 0 = nowhere */
 	uint32_t next, prev;     /**< order of admission; free list */
@@ -187,6 +192,9 @@ void apus_ctl_graph_destroy(struct apus_ctl_graph *graph);
 int apus_ctl_graph_add_participant(struct apus_ctl_graph *graph,
 				   const struct apus_wire_participant_record *record,
 				   bool same_host, struct apus_ctl_participant **participant_out);
+/** The participant has answered at its metatraffic address: its endpoints match from now on, and traffic may
+ *  go to the host of that address. Again after the address has changed. Without await_proof no effect. */
+void apus_ctl_graph_prove(struct apus_ctl_graph *graph, struct apus_ctl_participant *participant);
 /** Replaces what is known of ourselves (locators changed); the prefix stays. */
 void apus_ctl_graph_set_self(struct apus_ctl_graph *graph,
 			     const struct apus_wire_participant_record *record);

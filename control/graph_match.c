@@ -274,7 +274,8 @@ void apus_ctl_graph_apply(struct apus_ctl_graph *g, struct apus_ctl_endpoint *en
 	for (uint32_t i = 0; i < verdict_count; i++) {
 		struct apus_ctl_endpoint *other = endpoint_at(g, g->verdicts[i].idx);
 
-		if (g->verdicts[i].policy != APUS_POLICY_NONE)
+		if (g->verdicts[i].policy != APUS_POLICY_NONE || !endpoint->participant->proved ||
+		    !other->participant->proved)
 			continue;
 		if (g->match_count < g->config.matches && has_room(endpoint) && has_room(other)) {
 			make(g, endpoint->is_writer ? endpoint : other,

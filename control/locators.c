@@ -136,8 +136,30 @@ static uint32_t collect(const struct apus_wire_locators *locators, bool multicas
 	return count;
 }
 
+static bool is_this_host(const struct apus_ctl_locator_policy *policy,
+			 const struct apus_dp_addr *addr)
+{
+	return is_loopback(addr) || is_own(policy, addr);
+}
+
+/* Keeps the candidates on the host that has proved itself. All addresses of this host are one host. */
+static uint32_t keep_proved(const struct apus_ctl_locator_policy *policy,
+			    const struct apus_dp_addr *proof, struct apus_ctl_candidate *c,
+			    uint32_t count)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (memcmp(c[i].addr.ip, proof->ip, sizeof(proof->ip)) == 0 ||
+		    (proof->family && is_this_host(policy, proof) &&
+		     is_this_host(policy, &c[i].addr)))
+			c[kept++] = c[i];
+	return kept;
+}
+
 /* The best of the first list that has a usable address. */
-static bool choose(const struct apus_ctl_locator_policy *policy, bool same_host, bool multicast,
+static bool choose(const struct apus_ctl_locator_policy *policy, bool same_host,
+		   const struct apus_dp_addr *proof, bool multicast,
 		   const struct apus_wire_locators *own,
 		   const struct apus_wire_locators *participant, struct apus_dp_addr *addr_out)
 {
@@ -147,6 +169,8 @@ static bool choose(const struct apus_ctl_locator_policy *policy, bool same_host,
 	for (uint32_t i = 0; i < 2; i++) {
 		uint32_t count = collect(lists[i], multicast, candidates);
 
+		if (proof)
+			count = keep_proved(policy, proof, candidates, count);
 		if (apus_ctl_locators_select(policy, same_host, candidates, count)) {
 			*addr_out = candidates[0].addr;
 			return true;
@@ -157,11 +181,12 @@ static bool choose(const struct apus_ctl_locator_policy *policy, bool same_host,
 }
 
 bool apus_ctl_locators_unicast(const struct apus_ctl_locator_policy *policy, bool same_host,
+			       const struct apus_dp_addr *proof,
 			       const struct apus_wire_locators *own,
 			       const struct apus_wire_locators *participant,
 			       struct apus_dp_addr *addr_out)
 {
-	return choose(policy, same_host, false, own, participant, addr_out);
+	return choose(policy, same_host, proof, false, own, participant, addr_out);
 }
 
 bool apus_ctl_locators_multicast(const struct apus_ctl_locator_policy *policy,
@@ -169,7 +194,7 @@ bool apus_ctl_locators_multicast(const struct apus_ctl_locator_policy *policy,
 				 const struct apus_wire_locators *participant,
 				 struct apus_dp_addr *addr_out)
 {
-	return choose(policy, false, true, own, participant, addr_out);
+	return choose(policy, false, NULL, true, own, participant, addr_out);
 }
 
 uint32_t apus_ctl_peer_expand(const uint8_t ipv4[4], uint16_t port, uint32_t domain,

@@ -43,10 +43,12 @@ uint32_t apus_ctl_locators_select(const struct apus_ctl_locator_policy *policy, 
 
 /**
  * Chooses the unicast address of an endpoint: the best of its own locators, else the best of its
- * participant's. False (output cleared, family 0) if none can be used. Locators of other kinds than
- * UDPv4 are passed over.
+ * participant's. proof: NULL, or the address at which the participant has proved itself: others than
+ * those of that host are passed over. False (output cleared, family 0) if none can be used. Locators of
+ * other kinds than UDPv4 are passed over.
  */
 bool apus_ctl_locators_unicast(const struct apus_ctl_locator_policy *policy, bool same_host,
+			       const struct apus_dp_addr *proof,
 			       const struct apus_wire_locators *own,
 			       const struct apus_wire_locators *participant,
 			       struct apus_dp_addr *addr_out);

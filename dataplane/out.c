@@ -28,6 +28,11 @@ static void close_datagram(struct apus_dp_out *out)
 	if (!out->open)
 		return;
 	out->open = false;
+	if (out->may_send && out->has_dest && !apus_dp_addr_is_multicast(&tx->to) &&
+	    !out->may_send(out->may_send_user, &out->dest, apus_wire_datagram_bytes(b))) {
+		apus_counter_add(&out->withheld, 1);
+		return;
+	}
 	out->used += (b->length + 7) & ~7u;
 	tx->interface_idx = -1;
 	tx->iov_count = 1;
@@ -79,11 +84,20 @@ static void open_datagram(struct apus_dp_out *out, const struct apus_dp_addr *to
 	apus_wire_begin(&out->builder, out->arena + out->used, room, &out->own);
 }
 
-/* True if `bytes` more fit the open datagram. The first submessage may be as large as the buffer. */
-static bool fits(const struct apus_dp_out *out, const struct apus_dp_addr *to, uint32_t bytes)
+/* May a submessage for `dest` join the open datagram? Under guard, only one for the same participant. */
+static bool joins(const struct apus_dp_out *out, const struct apus_prefix *dest)
 {
-	return out->open && apus_dp_addr_equal(&out->tx[out->count].to, to) && !out->split &&
-	       out->builder.length + bytes + CONTEXT_BYTES <= out->pack_bytes;
+	if (!out->may_send)
+		return true;
+	return dest ? out->has_dest && apus_prefix_equal(&out->dest, dest) : !out->has_dest;
+}
+
+/* True if `bytes` more fit the open datagram. The first submessage may be as large as the buffer. */
+static bool fits(const struct apus_dp_out *out, const struct apus_dp_addr *to,
+		 const struct apus_prefix *dest, uint32_t bytes)
+{
+	return out->open && joins(out, dest) && apus_dp_addr_equal(&out->tx[out->count].to, to) &&
+	       !out->split && out->builder.length + bytes + CONTEXT_BYTES <= out->pack_bytes;
 }
 
 static void set_dest(struct apus_dp_out *out, const struct apus_prefix *dest)
@@ -105,12 +119,13 @@ struct apus_wire_builder *apus_dp_out_at(struct apus_dp_out *out, const struct a
 					 const struct apus_prefix *dest, uint32_t bytes)
 {
 	/* Behind an external payload a heartbeat may still follow in the same datagram. */
-	bool behind = out->open && out->split && apus_dp_addr_equal(&out->tx[out->count].to, to) &&
+	bool behind = out->open && out->split && joins(out, dest) &&
+		      apus_dp_addr_equal(&out->tx[out->count].to, to) &&
 		      out->builder.length + bytes + CONTEXT_BYTES <= out->builder.capacity &&
 		      apus_wire_datagram_bytes(&out->builder) + bytes + CONTEXT_BYTES <=
 			      APUS_DP_DATAGRAM_MAX_BYTES;
 
-	if (!behind && !fits(out, to, bytes))
+	if (!behind && !fits(out, to, dest, bytes))
 		open_datagram(out, to);
 	set_dest(out, dest);
 	return &out->builder;
@@ -132,7 +147,7 @@ static bool place_payload(struct apus_dp_out *out, const struct apus_dp_addr *to
 	bool copy = payload_bytes <= APUS_DP_OUT_COPY_BYTES;
 	uint32_t bytes = DATA_BYTES + apus_wire_padded(payload_bytes);
 
-	if (!fits(out, to, copy ? bytes : out->pack_bytes))
+	if (!fits(out, to, dest, copy ? bytes : out->pack_bytes))
 		open_datagram(out, to);
 	set_dest(out, dest);
 	set_timestamp(out, timestamp);

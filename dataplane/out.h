@@ -33,6 +33,11 @@
 
 struct apus_dp_out {
 	struct apus_dp_queue *queue;
+	/** Asked before a datagram for one participant leaves; false: it stays here, which is a loss like any
+	 *  other. NULL: everything leaves. With it a datagram is for one participant only. */
+	bool (*may_send)(void *user, const struct apus_prefix *dest, uint32_t bytes);
+	void *may_send_user;
+	struct apus_counter withheld; /* datagrams it refused */
 	struct apus_prefix own;
 	uint32_t count; /* closed datagrams waiting for flush */
 	bool open;      /* one more is under construction in place `count` */

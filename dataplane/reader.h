@@ -38,7 +38,8 @@ struct apus_dp_sink_sample {
 	uint32_t payload_bytes;
 	const uint8_t *key_hash;         /* 16 bytes or NULL */
 	const struct apus_dp_addr *from; /* NULL for samples of this process */
-	uint32_t datagram_bytes;         /* size of the datagram it came in; 0 likewise */
+	uint32_t datagram_bytes; /* of the datagram it came in, to its first such sample; else 0 */
+	struct apus_wall source; /* source timestamp; APUS_WALL_NONE if there is none */
 };
 typedef void apus_dp_sink_fn(void *user, const struct apus_dp_sink_sample *sample,
 			     struct apus_mono now);

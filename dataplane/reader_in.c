@@ -28,6 +28,7 @@ static enum apus_dp_admit_result to_sink(struct apus_dp_reader_state *s,
 		.key_hash = in->key_hash,
 		.from = in->origin ? in->origin->from : NULL,
 		.datagram_bytes = in->origin ? in->origin->datagram_bytes : 0,
+		.source = in->source,
 	};
 
 	s->reader->config.sink(s->reader->config.sink_user, &sample, now);

@@ -42,6 +42,8 @@ int apus_dp_worker_create(const struct apus_dp_worker_config *config,
 	}
 	apus_dp_wheel_init(&w->wheel, apus_mono_now());
 	apus_dp_out_init(&w->out, config->queue, &config->prefix, config->fragment_bytes);
+	w->out.may_send = config->may_send;
+	w->out.may_send_user = config->control_user;
 	*worker_out = w;
 	return 0;
 }

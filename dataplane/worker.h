@@ -61,9 +61,13 @@ struct apus_dp_worker_config {
 	/** Accept datagrams of our own participant: its other workers send them. */
 	bool hear_own;
 	/** Called, under the turn, once for a datagram that carried matched traffic; may be NULL. It tells
-	 *  control that this participant knows us. */
-	void (*evidence)(void *user, const struct apus_prefix *source, struct apus_mono now);
-	void *evidence_user;
+	 *  control that this participant knows us. bytes: of the datagram, 0 if they were credited to it or
+	 *  another already. proved: it has answered what only its address was sent. */
+	void (*evidence)(void *user, const struct apus_prefix *source, uint32_t bytes, bool proved,
+			 struct apus_mono now);
+	/** What leaves must pass this; may be NULL. See apus_dp_out. */
+	bool (*may_send)(void *user, const struct apus_prefix *dest, uint32_t bytes);
+	void *control_user; /**< of both */
 };
 
 struct apus_dp_worker {

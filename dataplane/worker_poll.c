@@ -16,10 +16,32 @@ struct context {
 	struct apus_dp_worker *worker;
 	const struct apus_wire_receiver *receiver;
 	const struct apus_dp_addr *from;
-	uint32_t length;
+	uint32_t credit; /* bytes of the datagram not yet credited to a participant */
 	struct apus_mono now;
-	bool evidence; /* matched traffic addressed to us has been seen */
+	bool evidence; /* matched traffic addressed to us has been seen, from: */
+	struct apus_prefix evident;
 };
+
+/* Reports what the datagram has shown so far. A relay may speak for several participants in one. */
+static void report_evidence(struct context *c, bool proved)
+{
+	const struct apus_dp_worker_config *config = &c->worker->config;
+
+	if (c->evidence && config->evidence)
+		config->evidence(config->control_user, &c->evident, c->credit, proved, c->now);
+	c->credit = 0;
+	c->evidence = false;
+}
+
+static void note_evidence(struct context *c, bool proved)
+{
+	if (c->evidence && !apus_prefix_equal(&c->evident, &c->receiver->source))
+		report_evidence(c, false);
+	c->evidence = true;
+	c->evident = c->receiver->source;
+	if (proved)
+		report_evidence(c, true);
+}
 
 static struct apus_guid source_guid(const struct context *c, struct apus_eid eid)
 {
@@ -45,7 +67,7 @@ static struct apus_dp_reader_state *first_for(struct context *c, const struct ap
 		next_for(w->by_writer[apus_guid_hash(writer) & w->by_writer_mask], writer, reader);
 
 	if (s)
-		c->evidence = true;
+		note_evidence(c, false);
 	else
 		apus_counter_add(&w->counters.rx_unmatched, 1);
 	return s;
@@ -54,8 +76,9 @@ static struct apus_dp_reader_state *first_for(struct context *c, const struct ap
 static void on_spdp(struct context *c, const struct apus_wire_data *data)
 {
 	struct apus_guid writer = source_guid(c, data->writer);
-	struct apus_dp_origin origin = {c->from, c->length, c->receiver->timestamp};
+	struct apus_dp_origin origin = {c->from, c->credit, c->receiver->timestamp};
 
+	c->credit = 0;
 	for (uint32_t i = 0; i < c->worker->reader_count; i++) {
 		struct apus_dp_reader *r = c->worker->readers[i];
 
@@ -67,7 +90,7 @@ static void on_spdp(struct context *c, const struct apus_wire_data *data)
 static void on_data(struct context *c, const struct apus_wire_data *data)
 {
 	struct apus_guid writer = source_guid(c, data->writer);
-	struct apus_dp_origin origin = {c->from, c->length, c->receiver->timestamp};
+	struct apus_dp_origin origin = {c->from, c->credit, c->receiver->timestamp};
 	struct apus_dp_reader_state *s;
 
 	if (data->writer.value == EID_SPDP_WRITER) {
@@ -82,7 +105,7 @@ static void on_data(struct context *c, const struct apus_wire_data *data)
 static void on_data_frag(struct context *c, const struct apus_wire_data_frag *frag)
 {
 	struct apus_guid writer = source_guid(c, frag->writer);
-	struct apus_dp_origin origin = {c->from, c->length, c->receiver->timestamp};
+	struct apus_dp_origin origin = {c->from, c->credit, c->receiver->timestamp};
 	struct apus_dp_reader_state *s;
 
 	for (s = first_for(c, &writer, frag->reader); s;
@@ -106,7 +129,7 @@ static void on_nack_frag(struct context *c, const struct apus_wire_nack_frag *na
 	struct apus_dp_writer *w = apus_dp_worker_writer(c->worker, nack->writer);
 
 	if (w && apus_dp_writer_nack_frag(w, &reader, nack, c->now))
-		c->evidence = true;
+		note_evidence(c, false);
 	else
 		apus_counter_add(&c->worker->counters.rx_unmatched, 1);
 }
@@ -135,9 +158,10 @@ static void on_acknack(struct context *c, const struct apus_wire_acknack *acknac
 {
 	struct apus_guid reader = source_guid(c, acknack->reader);
 	struct apus_dp_writer *w = apus_dp_worker_writer(c->worker, acknack->writer);
+	unsigned answer = w ? apus_dp_writer_acknack(w, &reader, acknack, c->from, c->now) : 0;
 
-	if (w && apus_dp_writer_acknack(w, &reader, acknack, c->now))
-		c->evidence = true;
+	if (answer)
+		note_evidence(c, answer & APUS_DP_ANSWER_PROVED);
 	else
 		apus_counter_add(&c->worker->counters.rx_unmatched, 1);
 }
@@ -168,7 +192,11 @@ void apus_dp_worker_datagram(struct apus_dp_worker *worker, const uint8_t *bytes
 {
 	struct apus_wire_message m;
 	struct apus_wire_submessage sub;
-	struct context c = {worker, &m.receiver, from, (uint32_t)length, now, false};
+	struct context c = {.worker = worker,
+			    .receiver = &m.receiver,
+			    .from = from,
+			    .credit = (uint32_t)length,
+			    .now = now};
 	enum apus_wire_verdict v = apus_wire_open(&m, bytes, length);
 
 	if (v != APUS_WIRE_ACCEPT) {
@@ -192,8 +220,7 @@ void apus_dp_worker_datagram(struct apus_dp_worker *worker, const uint8_t *bytes
 			apus_counter_add(&worker->counters.rx_skipped, 1);
 		}
 	}
-	if (c.evidence && worker->config.evidence)
-		worker->config.evidence(worker->config.evidence_user, &m.receiver.source, now);
+	report_evidence(&c, false);
 }
 
 static int receive(struct apus_dp_worker *w, struct apus_mono now)

@@ -46,6 +46,10 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	w->gap_timer.fn = gap_timer_fn;
 	w->pace_timer.fn = apus_dp_writer_pace_fn;
 	w->batch_timer.fn = batch_timer_fn;
+	w->first = 1;
+	if (config->proof_secret)
+		w->first = APUS_DP_PROOF_FIRST + (apus_seq)(config->proof_secret >> 46);
+	w->last = w->sent = w->min_acked = w->first - 1;
 	w->states = calloc(config->match_max, sizeof(*w->states));
 	w->order = calloc(config->match_max, sizeof(*w->order));
 	w->order_new = calloc(config->match_max, sizeof(*w->order_new));
@@ -747,25 +751,48 @@ static bool shows_listening(struct apus_dp_writer_state *s, const struct apus_wi
 	return a->final || a->set.num_bits || a->set.base > 1 || ++s->early_acks >= 3;
 }
 
-bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_guid *reader,
-			    const struct apus_wire_acknack *acknack, struct apus_mono now)
+/* Has an awaited reader answered? */
+static bool has_answered(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+			 const struct apus_wire_acknack *a, const struct apus_dp_addr *from)
+{
+	if (!w->config.proof_secret)
+		return shows_listening(s, a);
+	if (s->wrong_answers >= APUS_DP_WRONG_ANSWERS || a->set.base <= 1)
+		return false;
+	if (a->set.base == s->challenge + 1 ||
+	    (a->set.base >= w->first && from &&
+	     memcmp(from->ip, s->addr.ip, sizeof(from->ip)) == 0))
+		return true;
+	s->wrong_answers++;
+	return false;
+}
+
+unsigned apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_guid *reader,
+				const struct apus_wire_acknack *acknack,
+				const struct apus_dp_addr *from, struct apus_mono now)
 {
 	struct apus_dp_writer_state *s = apus_dp_writer_find_state(writer, reader);
 	bool missing = acknack->set.num_bits > 0, greeted = false;
+	unsigned answer = APUS_DP_ANSWER_MATCHED;
 
 	if (!s || !s->reliable || s->local)
-		return false;
+		return APUS_DP_ANSWER_NONE;
 	if (!acknack_is_fresh(writer, s, acknack, now))
-		return true;
+		return answer;
 	apus_counter_add(&writer->counters.acknacks, 1);
 	apus_dp_writer_heard(writer, s);
 	s->heard = now;
 	s->ack_count = acknack->count;
-	if (s->awaited && shows_listening(s, acknack)) {
+	if (s->awaited && has_answered(writer, s, acknack, from)) {
 		/* From here on it is sent to, and asks for what was written meanwhile. */
 		s->awaited = false;
 		apus_dp_writer_derive(writer);
 		greeted = s->acked < writer->sent;
+		if (writer->config.proof_secret)
+			answer |= APUS_DP_ANSWER_PROVED;
+	} else if (apus_dp_writer_unproved(writer, s)) {
+		apus_dp_writer_heartbeat(writer, s);
+		return answer;
 	}
 	if (acknack->set.base > 0 && acknack->set.base - 1 > s->acked) {
 		s->acked = acknack->set.base - 1;
@@ -783,7 +810,7 @@ bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_gui
 			      apus_dp_out_at(&writer->worker->out, &s->addr, &s->prefix,
 					     APUS_DP_HEARTBEAT_BYTES),
 			      s->eid, s->acked >= writer->sent);
-	return true;
+	return answer;
 }
 
 /* --- heartbeats -------------------------------------------------------------------------------- */
@@ -793,7 +820,11 @@ void apus_dp_writer_heartbeat(struct apus_dp_writer *writer, struct apus_dp_writ
 	put_heartbeat_to(writer,
 			 apus_dp_out_at(&writer->worker->out, &state->addr, &state->prefix,
 					APUS_DP_HEARTBEAT_BYTES),
-			 state->eid, state->awaited ? state->relevant - 1 : writer->sent, false);
+			 state->eid,
+			 apus_dp_writer_unproved(writer, state) ? state->challenge
+			 : state->awaited                       ? state->relevant - 1
+								: writer->sent,
+			 false);
 }
 
 /* While somebody lags: a heartbeat to each who does, at a period that doubles up to the configured one

@@ -38,6 +38,24 @@ struct apus_dp_writer_config {
 	struct apus_dp_publisher *publisher; /* its group; NULL: of its own */
 	uint32_t batch_bytes;   /* payloads gathered before they are sent; 0: each write sends */
 	int64_t batch_delay_ns; /* longest time a sample waits for that */
+	/** 0: a reader is sent to as soon as it is matched. Else every matched reader has to prove first
+	 *  that it receives what is sent to its address: see apus_dp_writer_acknack(). Sequence numbers then
+	 *  begin at a random place above APUS_DP_PROOF_FIRST. Random; keeps strangers from guessing. */
+	uint64_t proof_secret;
+};
+
+/** The numbers below serve a writer that asks for proof as challenges; its samples come above. Interop: a
+ *  Fast DDS 2.9.1 reader counts through every number it is told to skip, so the range cannot be larger;
+ *  guessing is stopped after APUS_DP_WRONG_ANSWERS. */
+#define APUS_DP_PROOF_FIRST   ((apus_seq)1 << 18)
+#define APUS_DP_WRONG_ANSWERS 16
+
+/** What an ACKNACK came to (bits). */
+enum apus_dp_answer {
+	APUS_DP_ANSWER_NONE = 0,
+	APUS_DP_ANSWER_MATCHED = 1, /* it came from a matched reader */
+	APUS_DP_ANSWER_PROVED =
+		2, /* and shows that this reader has received what only it was sent */
 };
 
 /** Events, one counter each. */
@@ -98,7 +116,10 @@ struct apus_dp_writer_state {
 	 *  no samples until it has shown that it listens. Interop: a Cyclone DDS 0.10.2 reader starts behind
 	 *  the `last` of the first HEARTBEAT it understands, so it must not hear of samples earlier. */
 	bool awaited;
-	uint8_t early_acks; /* pre-emptive ACKNACKs while awaited */
+	uint8_t wrong_answers; /* to its challenges */
+	uint8_t early_acks;    /* pre-emptive ACKNACKs while awaited */
+	apus_seq
+		challenge; /* awaited, with proof: its HEARTBEATs end here, as no other reader's do */
 	/** Silent for too long, see writer_demote.c: nothing waits for it. */
 	bool demoted;
 	uint32_t asked;              /* HEARTBEATs that ask for an answer, since it was heard */
@@ -130,7 +151,8 @@ struct apus_dp_writer {
 	struct apus_dp_writer_config config;
 	struct apus_eid eid;
 	struct apus_dp_cache cache;
-	apus_seq last;         /* last sequence number written; 0 = none */
+	apus_seq first;        /* of the first sample: 1, but for writers that ask for proof */
+	apus_seq last;         /* last sequence number written; first - 1 = none */
 	apus_seq sent;         /* last one that destinations have been served with; ≤ last */
 	uint32_t held_bytes;   /* payload of sent + 1 … last */
 	uint32_t held_largest; /* of its samples */
@@ -203,9 +225,17 @@ void apus_dp_writer_resume(struct apus_dp_writer *writer, struct apus_mono now);
  */
 bool apus_dp_writer_needs_time(const struct apus_dp_writer *writer, uint32_t payload_bytes);
 
-/** Handles an ACKNACK from `reader`; false if no such reader is matched. */
-bool apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_guid *reader,
-			    const struct apus_wire_acknack *acknack, struct apus_mono now);
+/**
+ * Handles an ACKNACK from `reader` that came from address `from`. Returns bits of enum apus_dp_answer.
+ *
+ * Proof (config.proof_secret): until a reader has acknowledged its challenge, a number that stood in no
+ * HEARTBEAT but those sent to its address, it is sent nothing but such HEARTBEATs, and what it requests is
+ * not answered. An address that changes is challenged anew. A reader that knew us before is beyond all
+ * challenges; it proves itself by a number we have really written, from the very host that was challenged.
+ */
+unsigned apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus_guid *reader,
+				const struct apus_wire_acknack *acknack,
+				const struct apus_dp_addr *from, struct apus_mono now);
 
 /** Handles a NACK_FRAG from `reader`; false if no such reader is matched. */
 bool apus_dp_writer_nack_frag(struct apus_dp_writer *writer, const struct apus_guid *reader,

@@ -11,6 +11,9 @@
 
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 static struct apus_dp_writer_state *free_state(struct apus_dp_writer *w)
 {
 	for (uint32_t i = 0; i < w->config.match_max; i++)
@@ -28,6 +31,23 @@ static void forget_verdicts(struct apus_dp_writer *w, uint32_t idx)
 	for (uint32_t slot = w->cache.head; slot != APUS_SHM_NO_SLOT;
 	     slot = w->cache.entries[slot].next)
 		w->cache.entries[slot].rejected[idx / 64] &= ~(UINT64_C(1) << idx % 64);
+}
+
+/* Asks a reader to prove that it receives what is sent to its present address: it is told a number that
+ * depends on the address and on our secret, far enough below APUS_DP_PROOF_FIRST. */
+static void challenge(const struct apus_dp_writer *w, struct apus_dp_writer_state *s)
+{
+	struct {
+		struct apus_guid
+			reader; /* not the match: a reader that outlives it remembers the number */
+		struct apus_dp_addr addr;
+	} key = {s->guid, s->addr};
+	uint64_t hash;
+
+	hash = XXH3_64bits_withSeed(&key, sizeof(key), w->config.proof_secret);
+	s->challenge = (apus_seq)(2 + hash % (uint64_t)(APUS_DP_PROOF_FIRST - 4));
+	s->awaited = s->reliable;
+	s->mark = true;
 }
 
 static void begin_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
@@ -52,7 +72,11 @@ static void begin_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s
 static void refresh_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 			  const struct apus_dp_reader_match *m)
 {
+	bool moved = !apus_dp_addr_equal(&s->addr, &m->unicast);
+
 	s->addr = m->unicast;
+	if (moved && w->config.proof_secret)
+		challenge(w, s);
 	s->hash_only_dispose = m->hash_only_dispose;
 	/* A reader beyond the verdicts kept with a sample is sent everything. */
 	s->predicate = s - w->states < APUS_DP_VERDICTS ? m->predicate : NULL;
@@ -76,7 +100,7 @@ static uint32_t merge(struct apus_dp_writer *w, const struct apus_dp_writer_snap
 			w->states[w->order[old++]].match_id = 0;
 		if (old < w->match_count && w->states[w->order[old]].match_id == m->match_id) {
 			s = &w->states[w->order[old++]];
-			s->mark = false;
+			s->mark = false; /* unless its address has changed */
 		} else {
 			/* The same reader in a new match begins afresh. */
 			if (old < w->match_count &&

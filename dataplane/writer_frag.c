@@ -372,6 +372,8 @@ bool apus_dp_writer_nack_frag(struct apus_dp_writer *writer, const struct apus_g
 		apus_counter_add(&writer->counters.acknacks_stale, 1);
 		return true;
 	}
+	if (apus_dp_writer_unproved(writer, s))
+		return true;
 	if (nack->seq > writer->last) {
 		apus_counter_add(&writer->counters.acknacks_forged, 1);
 		return true;

@@ -44,6 +44,13 @@ struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_write
 /** State of a matched reader, or NULL. */
 struct apus_dp_writer_state *apus_dp_writer_find_state(struct apus_dp_writer *w,
 						       const struct apus_guid *guid);
+/** True while a reader has not proved that it receives what is sent to its address. */
+static inline bool apus_dp_writer_unproved(const struct apus_dp_writer *w,
+					   const struct apus_dp_writer_state *s)
+{
+	return w->config.proof_secret && s->awaited;
+}
+
 /** Says to one reader that numbers start … end - 1 are irrelevant to it. */
 void apus_dp_writer_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
 			apus_seq start, apus_seq end);

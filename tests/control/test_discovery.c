@@ -112,6 +112,16 @@ static uint32_t sent_to(const struct world *w, struct apus_dp_addr to)
 	return n;
 }
 
+static int heard(struct apus_ctl_discovery *d, const struct apus_wire_participant_record *r,
+		 const struct apus_prefix *source, const struct apus_dp_addr *from, uint32_t bytes,
+		 struct apus_mono now)
+{
+	struct apus_ctl_heard h = {
+		.source = *source, .from = *from, .bytes = bytes, .stamp = APUS_WALL_NONE};
+
+	return apus_ctl_discovery_on_participant(d, r, &h, now);
+}
+
 /* Participant n announces itself in a datagram of `bytes`. */
 static int hear_bytes(struct world *w, uint32_t n, bool multicast, size_t bytes,
 		      struct apus_mono now)
@@ -123,7 +133,7 @@ static int hear_bytes(struct world *w, uint32_t n, bool multicast, size_t bytes,
 		r.metatraffic_multicast.count = 1;
 		r.metatraffic_multicast.at[0] = fixture_locator(239, 255, 0, 1, 7400);
 	}
-	return apus_ctl_discovery_on_participant(w->d, &r, &r.prefix, &from, bytes, now);
+	return heard(w->d, &r, &r.prefix, &from, bytes, now);
 }
 
 static int hear(struct world *w, uint32_t n, struct apus_mono now)
@@ -199,7 +209,7 @@ static void configured_peers_get_every_cycle(void **state)
 	assert_int_equal(sent_to(&w, peers[1]), 1);
 	/* Participant 1 is at 7412: it is not sent to twice in a cycle. */
 	hear(&w, 1, at(50 * MS));
-	apus_ctl_discovery_on_evidence(w.d, &one, at(51 * MS));
+	apus_ctl_discovery_on_evidence(w.d, &one, 0, true, at(51 * MS));
 	apus_ctl_discovery_turn(w.d, at(100 * MS));
 	assert_int_equal(sent_to(&w, peers[0]), 2);
 	apus_ctl_discovery_depart(w.d);
@@ -218,8 +228,8 @@ static void whom_multicast_misses_is_sent_to_directly(void **state)
 	open_world(&w, true);
 	hear_bytes(&w, 1, true, 400, at(0));
 	hear_bytes(&w, 2, false, 400, at(0));
-	apus_ctl_discovery_on_evidence(w.d, &one, at(1));
-	apus_ctl_discovery_on_evidence(w.d, &two, at(1));
+	apus_ctl_discovery_on_evidence(w.d, &one, 0, true, at(1));
+	apus_ctl_discovery_on_evidence(w.d, &two, 0, true, at(1));
 	apus_ctl_discovery_turn(w.d, at(1));
 	assert_int_equal(sent_to(&w, group()), 1);
 	assert_int_equal(sent_to(&w, loopback(7412)), 0);
@@ -258,7 +268,7 @@ static void a_newcomer_is_answered_soon_and_until_it_knows_us(void **state)
 	apus_ctl_discovery_turn(w.d, at(1600 * MS));
 	assert_int_equal(sent_to(&w, loopback(7412)), 2);
 	assert_false(apus_ctl_discovery_proved(w.d, apus_ctl_graph_participant(w.graph, &one)));
-	apus_ctl_discovery_on_evidence(w.d, &one, at(1700 * MS));
+	apus_ctl_discovery_on_evidence(w.d, &one, 0, true, at(1700 * MS));
 	assert_true(apus_ctl_discovery_proved(w.d, apus_ctl_graph_participant(w.graph, &one)));
 	hear(&w, 1, at(1800 * MS));
 	apus_ctl_discovery_turn(w.d, at(1900 * MS));
@@ -338,14 +348,172 @@ static void a_new_address_has_to_prove_itself_again(void **state)
 	(void)state;
 	open_world(&w, false);
 	hear(&w, 1, at(0));
-	apus_ctl_discovery_on_evidence(w.d, &r.prefix, at(1));
+	apus_ctl_discovery_on_evidence(w.d, &r.prefix, 0, true, at(1));
 	r.metatraffic_unicast.at[0].port = 9999;
-	assert_int_equal(apus_ctl_discovery_on_participant(w.d, &r, &r.prefix, &from, 10, at(2)),
-			 APUS_CTL_CHANGED);
+	assert_int_equal(heard(w.d, &r, &r.prefix, &from, 10, at(2)), APUS_CTL_CHANGED);
 	assert_false(
 		apus_ctl_discovery_proved(w.d, apus_ctl_graph_participant(w.graph, &r.prefix)));
 	apus_ctl_discovery_turn(w.d, at(50 * MS));
 	assert_int_equal(sent_to(&w, loopback(9999)), 0);
+	close_world(&w);
+}
+
+static void all_traffic_counts_until_there_is_proof(void **state)
+{
+	struct apus_prefix one = fixture_prefix(1), two = fixture_prefix(2);
+	struct world w;
+	uint64_t sent = 0;
+
+	(void)state;
+	open_world(&w, false);
+	settle(&w);
+	hear_bytes(&w, 1, false, 500, at(0));
+	/* Heartbeats and acknowledgements every 100 ms for ever: only so many leave. */
+	for (int i = 0; i < 1000; i++)
+		if (apus_ctl_discovery_may_send(w.d, &one, 132))
+			sent += 132 + 48;
+	assert_in_range(sent, 1200, 1499);
+	/* Traffic that may be forged raises the budget by itself and no more. */
+	apus_ctl_discovery_on_evidence(w.d, &one, 100, false, at(1));
+	for (int i = 0; i < 1000; i++)
+		if (apus_ctl_discovery_may_send(w.d, &one, 132))
+			sent += 132 + 48;
+	assert_in_range(sent, 1500, 1799);
+	assert_true(apus_counter_get(&apus_ctl_discovery_counters(w.d)->datagrams_withheld) > 1900);
+	apus_ctl_discovery_on_evidence(w.d, &one, 0, true, at(2));
+	assert_true(apus_ctl_discovery_may_send(w.d, &one, 60000));
+	/* Somebody who is not known gets nothing. */
+	assert_false(apus_ctl_discovery_may_send(w.d, &two, 1));
+	close_world(&w);
+}
+
+/* Knowing us is no proof: the sender of a forged record can say whatever shows that. */
+static void endpoints_match_only_after_proof(void **state)
+{
+	struct apus_wire_participant_record self = fixture_participant(0);
+	struct apus_ctl_graph_config gc = fixture_config();
+	struct apus_dp_writer_port port = {0};
+	struct apus_ctl_local local = {.writer_port = &port};
+	struct apus_wire_participant_record r = fixture_participant(1);
+	struct apus_wire_endpoint_record e;
+	struct apus_ctl_participant *p;
+	struct apus_ctl_endpoint *reader;
+	struct apus_ctl_graph *g;
+	struct apus_guid guid = fixture_guid(1, 5, false);
+
+	(void)state;
+	gc.prefix = fixture_prefix(0);
+	gc.await_proof = true;
+	gc.locators.loopback_only = false;
+	assert_int_equal(apus_ctl_graph_create(&gc, &self, &g), 0);
+	fixture_record(&e, 0, 1, true, "t", "T", NULL);
+	assert_int_equal(apus_ctl_graph_add_endpoint(g, &e, &local, 1, NULL), APUS_CTL_ADMITTED);
+	assert_int_equal(apus_ctl_graph_add_participant(g, &r, true, &p), APUS_CTL_ADMITTED);
+	fixture_record(&e, 1, 5, false, "t", "T", NULL);
+	assert_int_equal(apus_ctl_graph_add_endpoint(g, &e, NULL, 1, NULL), APUS_CTL_ADMITTED);
+	reader = apus_ctl_graph_endpoint(g, &guid);
+	assert_int_equal(apus_ctl_graph_match_count(g), 0);
+	assert_int_equal(reader->unicast.family, 0);
+	apus_ctl_graph_prove(g, p);
+	assert_int_equal(apus_ctl_graph_match_count(g), 1);
+	assert_int_equal(reader->unicast.family, AF_INET);
+	/* Said to be elsewhere: the match stays, but traffic stops until that is proved. */
+	r.metatraffic_unicast.at[0] = r.default_unicast.at[0] = fixture_locator(192, 0, 2, 99, 7);
+	r.default_unicast.count = r.metatraffic_unicast.count = 1;
+	assert_int_equal(apus_ctl_graph_add_participant(g, &r, false, &p), APUS_CTL_CHANGED);
+	assert_int_equal(apus_ctl_graph_match_count(g), 1);
+	assert_int_equal(reader->unicast.family, 0);
+	apus_ctl_graph_prove(g, p);
+	assert_int_equal(reader->unicast.ip[15], 99);
+	apus_ctl_graph_destroy(g);
+}
+
+/* ---- lives -------------------------------------------------------------------------------------- */
+
+/* Participant 1, of a vendor that keeps its stamps, announces itself. */
+static int announce_life(struct world *w, apus_seq seq, int64_t stamp_s, struct apus_mono now)
+{
+	struct apus_wire_participant_record r = fixture_participant(1);
+	struct apus_ctl_heard h = {.source = r.prefix,
+				   .from = loopback(7412),
+				   .bytes = 400,
+				   .seq = seq,
+				   .stamp = {stamp_s * SEC}};
+
+	r.vendor = 0x010f;
+	return apus_ctl_discovery_on_participant(w->d, &r, &h, now);
+}
+
+static uint32_t endpoints_of(struct world *w)
+{
+	struct apus_prefix one = fixture_prefix(1);
+
+	return apus_ctl_graph_participant(w->graph, &one)->endpoint_count;
+}
+
+static void announce_endpoint(struct world *w)
+{
+	struct apus_prefix one = fixture_prefix(1);
+	struct apus_wire_endpoint_record e;
+
+	fixture_record(&e, 1, 5, true, "t", "T", NULL);
+	assert_int_equal(apus_ctl_discovery_on_endpoint(w->d, &e, &one, 1, at(0)),
+			 APUS_CTL_ADMITTED);
+}
+
+static void a_restart_under_the_same_prefix_is_recognised(void **state)
+{
+	const struct apus_ctl_discovery_counters *c;
+	struct world w;
+
+	(void)state;
+	open_world(&w, false);
+	c = apus_ctl_discovery_counters(w.d);
+	assert_int_equal(announce_life(&w, 1, 100, at(0)), APUS_CTL_ADMITTED);
+	announce_endpoint(&w);
+	/* Repetitions and changes of one life. */
+	assert_int_equal(announce_life(&w, 1, 100, at(SEC)), APUS_CTL_UNCHANGED);
+	assert_int_equal(announce_life(&w, 2, 101, at(SEC)), APUS_CTL_UNCHANGED);
+	assert_int_equal(endpoints_of(&w), 1);
+	/* An older announcement overtaken on the way. */
+	assert_int_equal(announce_life(&w, 1, 100, at(SEC)), APUS_ENOENT);
+	assert_int_equal(endpoints_of(&w), 1);
+	assert_int_equal(apus_counter_get(&c->outdated), 1);
+	/* The next life begins to count again; what the old one had is gone. */
+	assert_int_equal(announce_life(&w, 1, 200, at(2 * SEC)), APUS_CTL_ADMITTED);
+	assert_int_equal(endpoints_of(&w), 0);
+	assert_int_equal(apus_counter_get(&c->restarted), 1);
+	announce_endpoint(&w);
+	/* A straggler of the old life does not bring it back. */
+	assert_int_equal(announce_life(&w, 2, 101, at(2 * SEC)), APUS_ENOENT);
+	assert_int_equal(announce_life(&w, 2, 101, at(2 * SEC + 400 * MS)), APUS_ENOENT);
+	assert_int_equal(announce_life(&w, 1, 200, at(2 * SEC + 450 * MS)), APUS_CTL_UNCHANGED);
+	assert_int_equal(announce_life(&w, 2, 101, at(3 * SEC)), APUS_ENOENT);
+	assert_int_equal(endpoints_of(&w), 1);
+	/* But a clock set back before the restart is no hindrance for long. */
+	assert_int_equal(announce_life(&w, 1, 50, at(4 * SEC)), APUS_ENOENT);
+	assert_int_equal(announce_life(&w, 1, 50, at(4 * SEC + 500 * MS)), APUS_CTL_ADMITTED);
+	assert_int_equal(endpoints_of(&w), 0);
+	assert_int_equal(apus_counter_get(&c->restarted), 2);
+	close_world(&w);
+}
+
+static void vendors_that_may_stamp_repetitions_are_believed(void **state)
+{
+	struct apus_wire_participant_record r = fixture_participant(1);
+	struct apus_ctl_heard h = {
+		.source = r.prefix, .from = loopback(7412), .bytes = 400, .seq = 1};
+	struct world w;
+
+	(void)state;
+	open_world(&w, false);
+	r.vendor = 0x0101;
+	for (int i = 0; i < 5; i++) {
+		h.stamp.ns = (100 + i) * SEC;
+		assert_int_equal(apus_ctl_discovery_on_participant(w.d, &r, &h, at(i * SEC)),
+				 i ? APUS_CTL_UNCHANGED : APUS_CTL_ADMITTED);
+	}
+	assert_int_equal(apus_counter_get(&apus_ctl_discovery_counters(w.d)->restarted), 0);
 	close_world(&w);
 }
 
@@ -369,17 +537,14 @@ static void only_its_own_word_counts(void **state)
 	c = apus_ctl_discovery_counters(w.d);
 	apus_ctl_graph_add_builtin(w.graph, (struct apus_eid){0x3c7}, &none, NULL);
 	fixture_record(&e, 1, 5, true, "t", "T", NULL);
-	assert_int_equal(apus_ctl_discovery_on_participant(w.d, &r, &two, &from, 400, at(0)),
-			 APUS_EPERM);
+	assert_int_equal(heard(w.d, &r, &two, &from, 400, at(0)), APUS_EPERM);
 	r.has_domain = true;
 	r.domain = 1;
-	assert_int_equal(apus_ctl_discovery_on_participant(w.d, &r, &one, &from, 400, at(0)),
-			 APUS_EINVAL);
+	assert_int_equal(heard(w.d, &r, &one, &from, 400, at(0)), APUS_EINVAL);
 	assert_int_equal(apus_counter_get(&c->foreign), 2);
 	r.domain = 0;
 	r.prefix = own;
-	assert_int_equal(apus_ctl_discovery_on_participant(w.d, &r, &own, &from, 400, at(0)),
-			 APUS_EAGAIN);
+	assert_int_equal(heard(w.d, &r, &own, &from, 400, at(0)), APUS_EAGAIN);
 	assert_int_equal(apus_counter_get(&c->own), 1);
 	assert_false(knows(&w, 1));
 
@@ -419,11 +584,11 @@ static void a_lease_ends_at_its_instant(void **state)
 	hear(&w, 1, at(0)); /* lease 10 s */
 	hear(&w, 2, at(0));
 	r.lease_ns = APUS_INFINITE_NS;
-	apus_ctl_discovery_on_participant(w.d, &r, &r.prefix, &from, 400, at(0));
+	heard(w.d, &r, &r.prefix, &from, 400, at(0));
 	r = fixture_participant(4);
 	r.lease_ns = 0;
-	apus_ctl_discovery_on_participant(w.d, &r, &r.prefix, &from, 400, at(0));
-	apus_ctl_discovery_on_evidence(w.d, &two, at(5 * SEC));
+	heard(w.d, &r, &r.prefix, &from, 400, at(0));
+	apus_ctl_discovery_on_evidence(w.d, &two, 0, true, at(5 * SEC));
 	apus_ctl_discovery_turn(w.d, at(10 * SEC - 1));
 	assert_true(knows(&w, 1));
 	apus_ctl_discovery_turn(w.d, at(10 * SEC));
@@ -452,11 +617,11 @@ static void the_next_turn_is_not_after_the_first_lease(void **state)
 	settle(&w);
 	r.lease_ns = 2 * SEC;
 	r.metatraffic_unicast.count = r.default_unicast.count = 0; /* nowhere to answer */
-	apus_ctl_discovery_on_participant(w.d, &r, &r.prefix, &from, 400, at(300 * MS));
+	heard(w.d, &r, &r.prefix, &from, 400, at(300 * MS));
 	apus_ctl_discovery_turn(w.d, at(400 * MS));
 	assert_int_equal(apus_ctl_discovery_turn(w.d, at(500 * MS)).ns, at(2300 * MS).ns);
 	r.lease_ns = SEC;
-	apus_ctl_discovery_on_participant(w.d, &r, &r.prefix, &from, 400, at(600 * MS));
+	heard(w.d, &r, &r.prefix, &from, 400, at(600 * MS));
 	apus_ctl_discovery_turn(w.d, at(700 * MS));
 	assert_int_equal(apus_ctl_discovery_turn(w.d, at(800 * MS)).ns, at(1600 * MS).ns);
 	close_world(&w);
@@ -485,8 +650,7 @@ static void a_restart_under_the_same_address_is_somebody_new(void **state)
 	/* Killed, and started again at once: the same ports, another prefix. */
 	r.metatraffic_unicast.at[0].port = 7412;
 	r.default_unicast.at[0].port = 7413;
-	assert_int_equal(apus_ctl_discovery_on_participant(w.d, &r, &r.prefix, &from, 400, at(SEC)),
-			 APUS_CTL_ADMITTED);
+	assert_int_equal(heard(w.d, &r, &r.prefix, &from, 400, at(SEC)), APUS_CTL_ADMITTED);
 	fixture_record(&e, 2, 7, false, "t", "T", NULL);
 	apus_ctl_discovery_on_endpoint(w.d, &e, &r.prefix, 1, at(SEC));
 	assert_int_equal(writer->match_count, 2);
@@ -621,6 +785,10 @@ int main(void)
 		cmocka_unit_test(answers_are_spread_where_multicast_is_off),
 		cmocka_unit_test(an_unproved_address_gets_less_than_three_times_its_bytes),
 		cmocka_unit_test(a_new_address_has_to_prove_itself_again),
+		cmocka_unit_test(all_traffic_counts_until_there_is_proof),
+		cmocka_unit_test(endpoints_match_only_after_proof),
+		cmocka_unit_test(a_restart_under_the_same_prefix_is_recognised),
+		cmocka_unit_test(vendors_that_may_stamp_repetitions_are_believed),
 		cmocka_unit_test(only_its_own_word_counts),
 		cmocka_unit_test(a_lease_ends_at_its_instant),
 		cmocka_unit_test(the_next_turn_is_not_after_the_first_lease),

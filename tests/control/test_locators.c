@@ -115,11 +115,11 @@ static void own_address_before_the_participants(void **state)
 	struct apus_dp_addr chosen;
 
 	(void)state;
-	assert_true(apus_ctl_locators_unicast(&policy, false, &mine, &participant, &chosen));
+	assert_true(apus_ctl_locators_unicast(&policy, false, NULL, &mine, &participant, &chosen));
 	assert_int_equal(chosen.port, 5000);
-	assert_true(apus_ctl_locators_unicast(&policy, false, &none, &participant, &chosen));
+	assert_true(apus_ctl_locators_unicast(&policy, false, NULL, &none, &participant, &chosen));
 	assert_int_equal(chosen.port, 7411);
-	assert_false(apus_ctl_locators_unicast(&policy, false, &none, &none, &chosen));
+	assert_false(apus_ctl_locators_unicast(&policy, false, NULL, &none, &none, &chosen));
 	assert_int_equal(chosen.family, 0);
 }
 
@@ -137,10 +137,10 @@ static void other_kinds_are_passed_over(void **state)
 	at[0].kind = 16;
 	at[1].port = 70000;
 	l = list(4, at);
-	assert_true(apus_ctl_locators_unicast(&policy, false, &l, NULL, &chosen));
+	assert_true(apus_ctl_locators_unicast(&policy, false, NULL, &l, NULL, &chosen));
 	assert_int_equal(chosen.port, 4);
 	l = list(2, at);
-	assert_false(apus_ctl_locators_unicast(&policy, false, &l, NULL, &chosen));
+	assert_false(apus_ctl_locators_unicast(&policy, false, NULL, &l, NULL, &chosen));
 }
 
 static void multicast_needs_the_policy(void **state)

@@ -54,7 +54,7 @@ static void silent_says(apus_seq base, uint32_t missing, bool final)
 	for (uint32_t i = 0; i < missing; i++)
 		a.set.bitmap[i / 32] |= UINT32_C(0x80000000) >> i % 32;
 	apus_dp_worker_take_turn(pair.a.worker);
-	assert_true(apus_dp_writer_acknack(ends.writer, &silent, &a, pair.now));
+	assert_true(apus_dp_writer_acknack(ends.writer, &silent, &a, NULL, pair.now));
 	apus_dp_worker_end_turn(pair.a.worker);
 }
 

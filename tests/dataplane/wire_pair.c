@@ -193,6 +193,7 @@ static void make_writer(struct wire_pair *p, struct wire_endpoints *e, const str
 		.match_max = 4,
 		.batch_bytes = o->batch_bytes,
 		.batch_delay_ns = o->batch_delay_ns,
+		.proof_secret = o->proof_secret,
 		.cache = {.max_samples = o->max_samples,
 			  .max_instances = 16,
 			  .max_samples_per_instance = o->max_samples,

@@ -80,6 +80,7 @@ struct wire_options {
 	uint32_t assembly_max; /* of the reader */
 	uint32_t batch_bytes;  /* of the writer */
 	int64_t batch_delay_ns;
+	uint64_t proof_secret; /* of the writer; 0: nothing is to be proved */
 };
 
 void wire_endpoints_init(struct wire_pair *p, struct wire_endpoints *e,

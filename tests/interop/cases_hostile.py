@@ -16,6 +16,7 @@ from lib.world import Paths, World
 SECONDS = int(os.environ.get("APUS_HOSTILE_SECONDS", "60"))
 RATE = 150
 GROWTH_KIB = 4096
+FORGER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forged_announcement.py")
 SENDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hostile_sender.py")
 
 
@@ -43,3 +44,29 @@ def hostile():
         # A sanitizer touches its own shadow memory; only an ordinary build can be held to a limit.
         sanitized = Paths.peers != Paths.build
         expect(sanitized or after - before < GROWTH_KIB, f"memory grew from {before} to {after} KiB")
+
+
+FORGERIES = [
+    ("once", []),
+    ("repeated", ["--repeat", "20"]),
+    ("insisting", ["--repeat", "20", "--insist"]),
+    ("hundred-names", ["--participants", "100", "--repeat", "3", "--insist"]),
+]
+
+
+@case("hostile/forged-announcement")
+def forged():
+    """Announcements naming a third address: it gets less than three times what the forger sent."""
+    for name, words in FORGERIES:
+        with World() as world:
+            pub = world.pub("apus", "Square", count=0, linger=30)
+            world.sub("apus", "Square", count=0, timeout=60)
+            time.sleep(1)
+            forger = world.start([sys.executable, FORGER, "--domain", str(world.domain),
+                                  "--seconds", "2.5", *words], "forger")
+            counted = forger.wait(20)[-1]
+            expect(counted["received"] > 0, f"{name}: the forgery was not believed at all: {counted}")
+            expect(counted["received_with_headers"] < 3 * counted["sent"] and counted["worst"] < 3,
+                   f"{name}: amplified: {counted}")
+            print(f"     {name}: {counted}")
+            pub.process.stop()
