@@ -60,8 +60,6 @@ static int complete_qos(const struct apus_participant *p, const struct apus_endp
 		return rc;
 	if (qos->durability > APUS_TRANSIENT_LOCAL || qos->coherent_access || qos->ordered_access)
 		return APUS_ENOTSUP;
-	if (qos->destination_order != APUS_BY_RECEPTION)
-		return APUS_ENOTSUP;
 	if (!apus_type_is_keyed(o->type))
 		qos->max_instances = 1;
 	else if (qos->max_instances == 0)
@@ -327,6 +325,11 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 				      .max_samples_per_instance = qos->max_samples_per_instance,
 				      .max_loans = qos->max_samples,
 				      .deadline_ns = qos->deadline_ns,
+				      .by_source = qos->destination_order == APUS_BY_SOURCE,
+				      .by_instance = !(qos->ordered_access &&
+						       qos->access_scope > APUS_SCOPE_INSTANCE),
+				      .purge_no_writers_ns = qos->autopurge_no_writers_ns,
+				      .purge_disposed_ns = qos->autopurge_disposed_ns,
 				      .instances = {.capacity = qos->max_instances}}},
 	};
 

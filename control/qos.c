@@ -32,6 +32,8 @@ static void set_common_defaults(struct apus_qos *qos)
 	qos->deadline_ns = APUS_INFINITE_NS;
 	qos->lease_ns = APUS_INFINITE_NS;
 	qos->lifespan_ns = APUS_INFINITE_NS;
+	qos->autopurge_no_writers_ns = APUS_INFINITE_NS;
+	qos->autopurge_disposed_ns = APUS_INFINITE_NS;
 	qos->consistency.kind = APUS_ALLOW_TYPE_COERCION;
 	qos->consistency.ignore_sequence_bounds = true;
 	qos->consistency.ignore_string_bounds = true;
@@ -158,6 +160,14 @@ static bool lifecycle_ok(const struct apus_qos *qos, bool is_writer)
 	return is_writer || qos->autodispose;
 }
 
+static bool purge_ok(const struct apus_qos *qos, bool is_writer)
+{
+	if (is_writer)
+		return qos->autopurge_no_writers_ns == APUS_INFINITE_NS &&
+		       qos->autopurge_disposed_ns == APUS_INFINITE_NS;
+	return qos->autopurge_no_writers_ns > 0 && qos->autopurge_disposed_ns > 0;
+}
+
 static bool transport_priority_ok(const struct apus_qos *qos, bool is_writer)
 {
 	return is_writer || qos->transport_priority == 0;
@@ -222,6 +232,7 @@ static const struct {
 	{APUS_POLICY_HISTORY, history_ok},
 	{APUS_POLICY_RESOURCE_LIMITS, resource_limits_ok},
 	{APUS_POLICY_WRITER_DATA_LIFECYCLE, lifecycle_ok},
+	{APUS_POLICY_READER_DATA_LIFECYCLE, purge_ok},
 	{APUS_POLICY_TRANSPORT_PRIORITY, transport_priority_ok},
 	{APUS_POLICY_LIFESPAN, lifespan_ok},
 	{APUS_POLICY_DATA_REPRESENTATION, representations_ok},
@@ -316,6 +327,7 @@ const char *apus_policy_name(int policy)
 	case APUS_POLICY_HISTORY: return "history";
 	case APUS_POLICY_RESOURCE_LIMITS: return "resource limits";
 	case APUS_POLICY_WRITER_DATA_LIFECYCLE: return "writer data lifecycle";
+	case APUS_POLICY_READER_DATA_LIFECYCLE: return "reader data lifecycle";
 	case APUS_POLICY_TRANSPORT_PRIORITY: return "transport priority";
 	case APUS_POLICY_LIFESPAN: return "lifespan";
 	case APUS_POLICY_DATA_REPRESENTATION: return "data representation";

@@ -162,6 +162,7 @@ static struct apus_dp_record make_record(const struct apus_dp_inbox *inbox,
 		.filter_generation = inbox->filter_generation,
 		.slot_ref = APUS_DP_NONE,
 		.match_slot = a->match_slot,
+		.marks = a->marks,
 	};
 }
 
@@ -217,7 +218,7 @@ static enum apus_dp_admit_result admit_notice(struct apus_dp_inbox *inbox,
 {
 	struct apus_dp_instance *instance = find_instance(inbox, a);
 	struct apus_dp_record record;
-	bool disposes = a->change & APUS_DP_DISPOSE, owner = true;
+	bool disposes = a->change & APUS_DP_DISPOSE, owner = true, late = false;
 
 	if (!instance || !instance->ever_stored)
 		return finish(inbox, out, APUS_DP_IGNORED);
@@ -226,12 +227,17 @@ static enum apus_dp_admit_result admit_notice(struct apus_dp_inbox *inbox,
 	if (disposes && inbox->options.exclusive)
 		owner = apus_dp_ownership_test(&inbox->peers, instance, a->match_slot,
 					       inbox->options.history.deadline_ns, now);
-	if (disposes && owner)
+	if (disposes && owner &&
+	    !apus_dp_history_in_order(&inbox->history, instance, &record, false))
+		late = true;
+	if (disposes && owner && !late)
 		out->available |= apus_dp_history_dispose(&inbox->history, instance, &record, true);
 	if (a->change & APUS_DP_UNREGISTER)
 		out->available |= apus_dp_history_unregister(&inbox->history, instance, &record);
 	if (!owner)
 		return finish(inbox, out, APUS_DP_REJECTED_OWNERSHIP);
+	if (late)
+		return finish(inbox, out, APUS_DP_REJECTED_ORDER);
 	assert_peer(inbox, a->match_slot, now);
 	return finish(inbox, out, APUS_DP_NOTICE);
 }
@@ -272,6 +278,8 @@ static enum apus_dp_admit_result admit_data(struct apus_dp_inbox *inbox,
 		return finish(inbox, out, APUS_DP_REJECTED_RATE);
 	if (!still_wanted(inbox, a, now, &record.expires_at))
 		return finish(inbox, out, APUS_DP_EXPIRED);
+	if (!apus_dp_history_in_order(&inbox->history, instance, &record, true))
+		return finish(inbox, out, APUS_DP_REJECTED_ORDER);
 	refusal = apus_dp_history_room(&inbox->history, instance, key_bytes);
 	if (refusal != APUS_DP_REFUSED_NOT)
 		return refuse(inbox, a, refusal, out);
@@ -290,6 +298,7 @@ enum apus_dp_admit_result apus_dp_admit(struct apus_dp_inbox *inbox,
 	*out = (struct apus_dp_admission){.entry_idx = APUS_DP_NONE};
 	if (!is_sound(inbox, arrival))
 		return finish(inbox, out, APUS_DP_MALFORMED);
+	apus_dp_history_purge(&inbox->history, now);
 	if (!arrival->has_data)
 		return admit_notice(inbox, arrival, now, out);
 	if (inbox->filter) {

@@ -3,7 +3,7 @@
  * The one way in: whatever the route, a sample becomes visible to a reader through apus_dp_admit().
  *
  *     content filter -> exclusive ownership -> minimum separation (token) -> expired on arrival
- *     -> coherent set -> room -> hold the payload -> store
+ *     -> destination order -> coherent set -> room -> hold the payload -> store
  *     -> only then: redeem the token, deadline, liveliness of that writer, available
  *
  * A rejected sample leaves no trace. Ownership is the exception: it is decided at its test, and a
@@ -29,7 +29,10 @@ enum apus_dp_admit_result {
 	APUS_DP_WITHHELD = 8,   /* coherent set incomplete; not yet produced */
 	APUS_DP_REFUSED = 9,    /* a limit; see `refusal`. Reliable: do not acknowledge */
 	APUS_DP_MALFORMED = 10, /* the payload does not hold what the filter needs; bad arguments */
-	APUS_DP_ADMIT_RESULTS = 11,
+	APUS_DP_REJECTED_ORDER =
+		11, /* destination order: older than what was shown, or displaced itself */
+	APUS_DP_REJECTED_SET = 12, /* of a coherent set that can never be complete */
+	APUS_DP_ADMIT_RESULTS = 13,
 };
 
 /** True if the number is dealt with for good: apus_dp_window_done(), not apus_dp_window_refuse(). */
@@ -49,6 +52,7 @@ struct apus_dp_arrival {
 	bool refused_before; /* apus_dp_window_was_refused(): its refusal is counted already */
 	bool has_data;       /* payload is a whole sample, not only a key */
 	uint8_t change;      /* bits of enum apus_dp_change */
+	struct apus_dp_marks marks;
 	struct apus_wall source_time; /* APUS_WALL_NONE: none sent */
 	struct apus_wall wall_now;    /* to tell its age on arrival */
 	const uint8_t *payload;       /* for the filter and `hold` */

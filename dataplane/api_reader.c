@@ -51,6 +51,75 @@ int apus_read(struct apus_reader *reader, struct apus_sample *samples_out, uint3
 	return access(reader, samples_out, max, select, false);
 }
 
+static int access_next(struct apus_reader *r, struct apus_sample *samples_out, uint32_t max,
+		       apus_instance previous, const struct apus_select *select, bool take)
+{
+	struct apus_select s = {0};
+
+	if (select)
+		s = *select;
+	if (s.instance != APUS_INSTANCE_NONE)
+		return APUS_EINVAL;
+	s.instance = previous;
+	s.next_instance = true;
+	return access(r, samples_out, max, &s, take);
+}
+
+int apus_take_next_instance(struct apus_reader *reader, struct apus_sample *samples_out,
+			    uint32_t max, apus_instance previous, const struct apus_select *select)
+{
+	return access_next(reader, samples_out, max, previous, select, true);
+}
+
+int apus_read_next_instance(struct apus_reader *reader, struct apus_sample *samples_out,
+			    uint32_t max, apus_instance previous, const struct apus_select *select)
+{
+	return access_next(reader, samples_out, max, previous, select, false);
+}
+
+apus_instance apus_reader_lookup_instance(struct apus_reader *reader, const void *sample)
+{
+	const struct apus_dp_instances *t = &reader->dp->inbox.history.instances;
+	const struct apus_dp_instance *i = NULL;
+	apus_instance handle = APUS_INSTANCE_NONE;
+	uint8_t key[APUS_DP_KEY_BYTES_MAX];
+	int n;
+
+	if (!sample || reader->dp->plan.max_bytes == 0 || !apus_dp_alive(reader->fork_count))
+		return APUS_INSTANCE_NONE;
+	n = apus_wire_key_from_sample(&reader->dp->plan, sample, key, sizeof(key));
+	if (n < 0)
+		return APUS_INSTANCE_NONE;
+	apus_dp_worker_take_turn(reader->worker);
+	i = apus_dp_instances_find(t, key, (size_t)n);
+	/* One that only remembers an owner has never been shown. */
+	if (i && i->ever_stored)
+		handle = i->handle;
+	apus_dp_worker_end_turn(reader->worker);
+	return handle;
+}
+
+int apus_reader_instance_key(struct apus_reader *reader, apus_instance instance, void *payload_out,
+			     size_t payload_bytes)
+{
+	const struct apus_dp_reader *r = reader->dp;
+	const struct apus_dp_instance *i;
+	int rc = APUS_ENOENT;
+
+	if (!payload_out)
+		return APUS_EINVAL;
+	if (!apus_dp_alive(reader->fork_count))
+		return APUS_ECLOSED;
+	apus_dp_worker_take_turn(reader->worker);
+	i = r->plan.max_bytes ? apus_dp_instances_get(&r->inbox.history.instances, instance) : NULL;
+	if (i && i->ever_stored)
+		rc = apus_wire_key_payload(
+			&r->plan, apus_dp_instances_key(&r->inbox.history.instances, i),
+			i->key_bytes, r->config.representation, payload_out, payload_bytes);
+	apus_dp_worker_end_turn(reader->worker);
+	return rc;
+}
+
 int apus_return(struct apus_reader *reader, struct apus_sample *samples, uint32_t count)
 {
 	int rc = 0;

@@ -25,6 +25,7 @@ struct source {
 	const void *payload;
 	size_t payload_bytes;
 	bool key_only;
+	struct apus_dp_marks marks;
 };
 
 static int fill(struct apus_writer *w, const struct source *src, uint8_t *out)
@@ -70,6 +71,7 @@ static int try_write(struct apus_writer *w, const struct source *src, enum apus_
 	struct apus_dp_write change = {.kind = (uint8_t)kind,
 				       .key_only = src->key_only,
 				       .source = source_time,
+				       .marks = src->marks,
 				       .key = key,
 				       .more = more};
 	int rc;
@@ -192,16 +194,36 @@ int apus_writer_flush(struct apus_writer *writer)
 	return 0;
 }
 
-int apus_write_as(struct apus_writer *writer, const void *sample, enum apus_change kind,
-		  int64_t source_time_ns)
+static int write_change(struct apus_writer *writer, struct source *src, enum apus_change kind,
+			int64_t source_time_ns)
 {
-	struct source src = {.sample = sample, .key_only = kind != APUS_ALIVE};
-
-	if (!sample || kind < APUS_ALIVE || kind > APUS_DISPOSE_UNREGISTER)
+	if (!src->sample || kind < APUS_ALIVE || kind > APUS_DISPOSE_UNREGISTER)
 		return APUS_EINVAL;
 	if (kind != APUS_ALIVE && writer->plan.max_bytes == 0)
 		return APUS_EINVAL; /* a keyless topic has no instance life cycle to announce */
-	return write_source(writer, &src, kind, source_time_ns);
+	src->key_only = kind != APUS_ALIVE;
+	return write_source(writer, src, kind, source_time_ns);
+}
+
+int apus_write_as(struct apus_writer *writer, const void *sample, enum apus_change kind,
+		  int64_t source_time_ns)
+{
+	struct source src = {.sample = sample};
+
+	return write_change(writer, &src, kind, source_time_ns);
+}
+
+int apus_write_related(struct apus_writer *writer, const void *sample, enum apus_change kind,
+		       int64_t source_time_ns, const struct apus_guid *related_writer,
+		       int64_t related_seq)
+{
+	struct source src = {.sample = sample};
+
+	if (!related_writer || related_seq < 1 || related_seq > APUS_WIRE_SEQ_MAX)
+		return APUS_EINVAL;
+	src.marks.related_writer = *related_writer;
+	src.marks.related_seq = related_seq;
+	return write_change(writer, &src, kind, source_time_ns);
 }
 
 int apus_write(struct apus_writer *writer, const void *sample)

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/guid.h"
 #include "dataplane/keytable.h"
+#include "dataplane/marks.h"
 #include "shm/pool.h"
 
 /** Offset of the payload in a slot: 4 bytes in front of a multiple of 8, so that what follows the
@@ -46,6 +47,7 @@ struct apus_dp_entry {
 	uint32_t inst_prev;
 	uint8_t kind;  /* enum apus_change */
 	bool key_only; /* the payload is a key */
+	struct apus_dp_marks marks;
 	/** The user's, kept with the sample: one bit a matched reader (state 0 … 127) whose filter
 	 *  rejected it. A later repair is answered by this verdict, never by a fresh evaluation. */
 	uint64_t rejected[APUS_DP_VERDICTS / 64];

@@ -3,7 +3,7 @@
  * The reader's history. All entries live in one array; an entry is free (linked by `next`), in the history
  * (in the reception list and its instance's list), or only lent (in no list, loans > 0).
  */
-#include "dataplane/history.h"
+#include "dataplane/history_internal.h"
 
 #include <apus/participant.h>
 #include <string.h>
@@ -15,7 +15,8 @@
 static bool is_sane(const struct apus_dp_history_options *o)
 {
 	return o->max_samples >= 1 && o->max_samples <= COUNT_MAX && o->max_loans <= COUNT_MAX &&
-	       o->max_samples_per_instance >= 1 && o->release &&
+	       o->max_samples_per_instance >= 1 && o->release && o->purge_no_writers_ns >= 0 &&
+	       o->purge_disposed_ns >= 0 &&
 	       (o->keep_all || (o->depth >= 1 && o->depth <= o->max_samples_per_instance));
 }
 
@@ -38,6 +39,55 @@ size_t apus_dp_history_bytes(const struct apus_dp_history_options *options)
 	return instances + (size_t)entry_capacity(options) * sizeof(struct apus_dp_sample);
 }
 
+/* ---- purge delays --------------------------------------------------------------------------- */
+
+/** The delays of the two states, and the lists of the instances that wait for them. */
+static uint32_t purge_list(uint8_t state)
+{
+	return state == APUS_STATE_DISPOSED;
+}
+
+static int64_t purge_delay(const struct apus_dp_history *h, uint8_t state)
+{
+	int64_t ns = state == APUS_STATE_ALIVE      ? 0
+		     : state == APUS_STATE_DISPOSED ? h->options.purge_disposed_ns
+						    : h->options.purge_no_writers_ns;
+
+	return ns == APUS_INFINITE_NS ? 0 : ns;
+}
+
+static void purge_unlink(struct apus_dp_history *h, struct apus_dp_instance *i)
+{
+	struct apus_dp_instances *t = &h->instances;
+	uint32_t list = purge_list(i->purge_state);
+
+	if (i->purge_state == 0)
+		return;
+	*(i->purge_prev == APUS_DP_NONE ? &h->purge_first[list]
+					: &t->items[i->purge_prev].purge_next) = i->purge_next;
+	*(i->purge_next == APUS_DP_NONE ? &h->purge_last[list]
+					: &t->items[i->purge_next].purge_prev) = i->purge_prev;
+	i->purge_state = 0;
+}
+
+/** Every change of state; the clock has been set. A delay runs from here. */
+static void set_state(struct apus_dp_history *h, struct apus_dp_instance *i, uint8_t state)
+{
+	uint32_t list = purge_list(state), idx = apus_dp_instances_idx(&h->instances, i);
+
+	purge_unlink(h, i);
+	i->state = state;
+	if (purge_delay(h, state) == 0)
+		return;
+	i->not_alive_since = h->clock;
+	i->purge_state = state;
+	i->purge_prev = h->purge_last[list];
+	i->purge_next = APUS_DP_NONE;
+	*(i->purge_prev == APUS_DP_NONE ? &h->purge_first[list]
+					: &h->instances.items[i->purge_prev].purge_next) = idx;
+	h->purge_last[list] = idx;
+}
+
 /** An instance goes: its misses stay in the total. */
 static void on_dropped(void *context, const struct apus_dp_instance *instance)
 {
@@ -45,6 +95,8 @@ static void on_dropped(void *context, const struct apus_dp_instance *instance)
 
 	h->counters.deadline_gone +=
 		apus_dp_deadline_missed(&instance->deadline, h->options.deadline_ns, h->clock);
+	purge_unlink(h, apus_dp_instances_at(&h->instances,
+					     apus_dp_instances_idx(&h->instances, instance)));
 }
 
 int apus_dp_history_init(struct apus_dp_history *h, const struct apus_dp_history_options *options,
@@ -66,6 +118,9 @@ int apus_dp_history_init(struct apus_dp_history *h, const struct apus_dp_history
 		h->entries[i].next = i + 1 < h->entry_count ? i + 1 : APUS_DP_NONE;
 	}
 	h->first = h->last = APUS_DP_NONE;
+	for (uint32_t i = 0; i < 2; i++)
+		h->purge_first[i] = h->purge_last[i] = APUS_DP_NONE;
+	h->purges = purge_delay(h, APUS_STATE_DISPOSED) || purge_delay(h, APUS_STATE_NO_WRITERS);
 	return 0;
 }
 
@@ -89,24 +144,22 @@ void apus_dp_history_fini(struct apus_dp_history *h)
 
 /* ---- lists ---------------------------------------------------------------------------------- */
 
-static struct apus_dp_instance *instance_of(const struct apus_dp_history *h,
-					    const struct apus_dp_sample *e)
-{
-	return apus_dp_instances_at(&h->instances, e->instance_idx);
-}
-
-static void link_last(struct apus_dp_history *h, struct apus_dp_instance *i, uint32_t idx)
+/** Into both lists, before `later` (NONE: at the end), which belongs to the same instance. */
+static void link_before(struct apus_dp_history *h, struct apus_dp_instance *i, uint32_t idx,
+			uint32_t later)
 {
 	struct apus_dp_sample *e = &h->entries[idx];
+	struct apus_dp_sample *l = later == APUS_DP_NONE ? NULL : &h->entries[later];
 
-	e->prev = h->last;
-	e->next = APUS_DP_NONE;
-	*(h->last == APUS_DP_NONE ? &h->first : &h->entries[h->last].next) = idx;
-	h->last = idx;
-	e->instance_prev = i->last;
-	e->instance_next = APUS_DP_NONE;
-	*(i->last == APUS_DP_NONE ? &i->first : &h->entries[i->last].instance_next) = idx;
-	i->last = idx;
+	e->prev = l ? l->prev : h->last;
+	e->next = later;
+	*(e->prev == APUS_DP_NONE ? &h->first : &h->entries[e->prev].next) = idx;
+	*(l ? &l->prev : &h->last) = idx;
+	e->instance_prev = l ? l->instance_prev : i->last;
+	e->instance_next = later;
+	*(e->instance_prev == APUS_DP_NONE ? &i->first
+					   : &h->entries[e->instance_prev].instance_next) = idx;
+	*(l ? &l->instance_prev : &i->last) = idx;
 	e->in_history = true;
 }
 
@@ -124,17 +177,16 @@ static void unlink_entry(struct apus_dp_history *h, struct apus_dp_instance *i,
 	e->in_history = false;
 }
 
-static void free_entry(struct apus_dp_history *h, struct apus_dp_sample *e)
+void apus_dp_history_free_entry(struct apus_dp_history *h, struct apus_dp_sample *e)
 {
 	release_slot(h, e);
 	e->next = h->free_first;
 	h->free_first = (uint32_t)(e - h->entries);
 }
 
-/** Takes an entry out of the history; what is lent stays until it is returned. */
-static void remove_entry(struct apus_dp_history *h, struct apus_dp_sample *e)
+void apus_dp_history_remove(struct apus_dp_history *h, struct apus_dp_sample *e)
 {
-	struct apus_dp_instance *i = instance_of(h, e);
+	struct apus_dp_instance *i = apus_dp_history_instance(h, e);
 
 	unlink_entry(h, i, e);
 	if (e->valid_data) {
@@ -145,8 +197,34 @@ static void remove_entry(struct apus_dp_history *h, struct apus_dp_sample *e)
 		h->invalid_count--;
 	}
 	if (e->loans == 0)
-		free_entry(h, e);
+		apus_dp_history_free_entry(h, e);
 	apus_dp_instances_settle(&h->instances, i);
+}
+
+/** KEEP_LAST: a further sample displaces the instance's oldest. */
+static bool is_full(const struct apus_dp_history *h, const struct apus_dp_instance *i)
+{
+	return !h->options.keep_all && i->sample_count > 0 &&
+	       (i->sample_count >= h->options.depth || h->sample_count >= h->options.max_samples);
+}
+
+static int compare_source(const struct apus_dp_record *a, const struct apus_dp_record *b);
+
+/** The entry that a new one with data goes before: NONE, unless the order is by source and it comes late. A
+ *  walk over what it overtakes, max_samples_per_instance at most. */
+static uint32_t later_entry(const struct apus_dp_history *h, const struct apus_dp_instance *i,
+			    const struct apus_dp_sample *e)
+{
+	uint32_t later = APUS_DP_NONE;
+
+	if (!h->options.by_source)
+		return later;
+	for (uint32_t idx = i->last; idx != APUS_DP_NONE; idx = h->entries[idx].instance_prev) {
+		if (compare_source(&h->entries[idx].record, &e->record) < 0)
+			break;
+		later = idx;
+	}
+	return later;
 }
 
 /** There is always a free entry; see entry_capacity(). */
@@ -162,16 +240,64 @@ static uint32_t add_entry(struct apus_dp_history *h, struct apus_dp_instance *i,
 		.instance_idx = apus_dp_instances_idx(&h->instances, i),
 		.disposed_generation_count = i->disposed_generation_count,
 		.no_writers_generation_count = i->no_writers_generation_count,
+		.stamp = ++h->stamp,
 		.valid_data = valid_data,
 	};
-	link_last(h, i, idx);
+	link_before(h, i, idx, valid_data ? later_entry(h, i, e) : APUS_DP_NONE);
 	return idx;
 }
 
-static void tick(struct apus_dp_history *h, struct apus_mono now)
+/* ---- order by source ------------------------------------------------------------------------ */
+
+static int compare_source(const struct apus_dp_record *a, const struct apus_dp_record *b)
 {
-	if (apus_mono_before(h->clock, now))
-		h->clock = now;
+	int c;
+
+	if (a->source_time.ns != b->source_time.ns)
+		return a->source_time.ns < b->source_time.ns ? -1 : 1;
+	c = apus_guid_compare(&a->writer, &b->writer);
+	if (c != 0)
+		return c;
+	return a->seq < b->seq ? -1 : a->seq > b->seq;
+}
+
+static int compare_floor(const struct apus_dp_instance *i, const struct apus_dp_record *r)
+{
+	struct apus_dp_record floor = {
+		.writer = i->floor_writer, .seq = i->floor_seq, .source_time = i->floor_time};
+
+	return compare_source(&floor, r);
+}
+
+void apus_dp_history_raise_floor(struct apus_dp_history *h, struct apus_dp_instance *instance,
+				 const struct apus_dp_record *record)
+{
+	if (!h->options.by_source || compare_floor(instance, record) >= 0)
+		return;
+	instance->floor_time = record->source_time;
+	instance->floor_writer = record->writer;
+	instance->floor_seq = record->seq;
+}
+
+bool apus_dp_history_in_order(const struct apus_dp_history *h,
+			      const struct apus_dp_instance *instance,
+			      const struct apus_dp_record *record, bool with_data)
+{
+	const struct apus_dp_sample *first, *last;
+
+	if (!h->options.by_source || !instance)
+		return true;
+	if (compare_floor(instance, record) > 0)
+		return false;
+	if (instance->sample_count == 0)
+		return true;
+	first = &h->entries[instance->first];
+	last = &h->entries[instance->last];
+	if (!last->valid_data)
+		last = &h->entries[last->instance_prev];
+	if (!with_data) /* the latest says what the state is */
+		return compare_source(&last->record, record) < 0;
+	return !is_full(h, instance) || compare_source(&first->record, record) < 0;
 }
 
 /* ---- filling -------------------------------------------------------------------------------- */
@@ -198,11 +324,11 @@ static void displace_oldest(struct apus_dp_history *h, struct apus_dp_instance *
 	h->counters.displaced++;
 	if (!h->entries[idx].read)
 		h->counters.displaced_lost++;
-	remove_entry(h, &h->entries[idx]);
+	apus_dp_history_remove(h, &h->entries[idx]);
 }
 
 /** Data arrived: an instance that was not alive is born again (DDS 1.4 §2.2.2.5.1.5). */
-static void enliven(struct apus_dp_instance *i)
+static void enliven(struct apus_dp_history *h, struct apus_dp_instance *i)
 {
 	if (i->state == APUS_STATE_DISPOSED)
 		i->disposed_generation_count++;
@@ -210,7 +336,7 @@ static void enliven(struct apus_dp_instance *i)
 		i->no_writers_generation_count++;
 	else
 		return;
-	i->state = APUS_STATE_ALIVE;
+	set_state(h, i, APUS_STATE_ALIVE);
 	i->view_new = true;
 }
 
@@ -219,16 +345,14 @@ uint32_t apus_dp_history_store(struct apus_dp_history *h, struct apus_dp_instanc
 {
 	uint32_t idx;
 
-	tick(h, record->reception_time);
+	apus_dp_history_tick(h, record->reception_time);
 	h->any_expires |= record->expires_at.ns != INT64_MAX;
-	*displaced_out = !h->options.keep_all && instance->sample_count > 0 &&
-			 (instance->sample_count >= h->options.depth ||
-			  h->sample_count >= h->options.max_samples);
+	*displaced_out = is_full(h, instance);
 	if (*displaced_out)
 		displace_oldest(h, instance);
 	if (instance->invalid != APUS_DP_NONE)
-		remove_entry(h, &h->entries[instance->invalid]);
-	enliven(instance);
+		apus_dp_history_remove(h, &h->entries[instance->invalid]);
+	enliven(h, instance);
 	instance->ever_stored = true;
 	idx = add_entry(h, instance, record, true);
 	instance->sample_count++;
@@ -246,7 +370,7 @@ static void tell_state(struct apus_dp_history *h, struct apus_dp_instance *i,
 	struct apus_dp_record bare = *record;
 
 	if (i->invalid != APUS_DP_NONE)
-		remove_entry(h, &h->entries[i->invalid]);
+		apus_dp_history_remove(h, &h->entries[i->invalid]);
 	bare.slot_ref = APUS_DP_NONE;
 	bare.expires_at.ns = INT64_MAX;
 	i->invalid = add_entry(h, i, &bare, false);
@@ -256,10 +380,11 @@ static void tell_state(struct apus_dp_history *h, struct apus_dp_instance *i,
 bool apus_dp_history_dispose(struct apus_dp_history *h, struct apus_dp_instance *instance,
 			     const struct apus_dp_record *record, bool with_entry)
 {
-	tick(h, record->reception_time);
+	apus_dp_history_tick(h, record->reception_time);
 	if (!instance->ever_stored || instance->state == APUS_STATE_DISPOSED)
 		return false;
-	instance->state = APUS_STATE_DISPOSED;
+	set_state(h, instance, APUS_STATE_DISPOSED);
+	apus_dp_history_raise_floor(h, instance, record);
 	apus_dp_deadline_stop(&instance->deadline, h->options.deadline_ns, record->reception_time);
 	if (with_entry)
 		tell_state(h, instance, record);
@@ -272,13 +397,13 @@ bool apus_dp_history_unregister(struct apus_dp_history *h, struct apus_dp_instan
 {
 	bool changed = false;
 
-	tick(h, record->reception_time);
+	apus_dp_history_tick(h, record->reception_time);
 	if (instance->owner == record->match_slot)
 		instance->owner = APUS_DP_NONE;
 	if (!apus_dp_instances_unregister(&h->instances, instance, record->match_slot))
 		return false;
 	if (instance->writer_count == 0 && instance->state == APUS_STATE_ALIVE) {
-		instance->state = APUS_STATE_NO_WRITERS;
+		set_state(h, instance, APUS_STATE_NO_WRITERS);
 		apus_dp_deadline_stop(&instance->deadline, h->options.deadline_ns,
 				      record->reception_time);
 		tell_state(h, instance, record);
@@ -300,137 +425,46 @@ uint32_t apus_dp_history_writer_gone(struct apus_dp_history *h, const struct apu
 	return changed;
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- purging -------------------------------------------------------------------------------- */
 
-static bool wants(const struct apus_dp_select *s, const struct apus_dp_instance *i,
-		  const struct apus_dp_sample *e)
+/** Forgets the samples of an instance, and the instance itself if no writer holds it. */
+static void purge_instance(struct apus_dp_history *h, struct apus_dp_instance *i)
 {
-	if (s->instance_states && !(s->instance_states & i->state))
-		return false;
-	if (s->sample_states && !(s->sample_states & (e->read ? 1 : 2)))
-		return false;
-	if (s->view_states && !(s->view_states & (i->view_new ? 1 : 2)))
-		return false;
-	return !s->match || s->match(s->match_context, e);
+	while (i->first != APUS_DP_NONE) {
+		h->counters.purged += h->entries[i->first].valid_data;
+		apus_dp_history_remove(h, &h->entries[i->first]);
+	}
+	if (i->idle && i->writer_count == 0)
+		apus_dp_instances_drop(&h->instances, i);
 }
 
-static bool is_expired(const struct apus_dp_sample *e, struct apus_mono now)
+void apus_dp_history_purge(struct apus_dp_history *h, struct apus_mono now)
 {
-	return e->record.expires_at.ns != INT64_MAX && now.ns >= e->record.expires_at.ns;
-}
+	static const uint8_t states[2] = {APUS_STATE_NO_WRITERS, APUS_STATE_DISPOSED};
 
-/** Where a walk with this select begins: an instance has a list of its own. */
-static uint32_t walk_first(const struct apus_dp_history *h, const struct apus_dp_select *s)
-{
-	const struct apus_dp_instance *i;
+	if (!h->purges)
+		return;
+	apus_dp_history_tick(h, now);
+	for (uint32_t list = 0; list < 2; list++) {
+		int64_t delay = purge_delay(h, states[list]);
 
-	if (s->instance == APUS_INSTANCE_NONE)
-		return h->first;
-	i = apus_dp_instances_get(&h->instances, s->instance);
-	return i ? i->first : APUS_DP_NONE;
-}
+		while (h->purge_first[list] != APUS_DP_NONE) {
+			struct apus_dp_instance *i = &h->instances.items[h->purge_first[list]];
 
-static uint32_t walk_next(const struct apus_dp_select *s, const struct apus_dp_sample *e)
-{
-	return s->instance == APUS_INSTANCE_NONE ? e->next : e->instance_next;
-}
-
-static void lend(struct apus_dp_history *h, struct apus_dp_sample *e, struct apus_dp_loan *out)
-{
-	struct apus_dp_instance *i = instance_of(h, e);
-
-	*out = (struct apus_dp_loan){
-		.entry_idx = (uint32_t)(e - h->entries),
-		.entry = e,
-		.instance = h->options.instances.key_bytes_max ? i->handle : APUS_INSTANCE_NONE,
-		.instance_state = i->state,
-		.read_before = e->read,
-		.view_new = i->view_new,
-	};
-	e->loans++;
-	h->loan_count++;
-	i->pins++;
-}
-
-int apus_dp_history_access(struct apus_dp_history *h, const struct apus_dp_select *select,
-			   bool take, struct apus_mono now, struct apus_dp_loan *loans_out,
-			   uint32_t max)
-{
-	const struct apus_dp_select all = {0};
-	uint32_t room = h->options.max_loans - h->loan_count;
-	uint32_t count = 0, next;
-
-	tick(h, now);
-	if (room == 0 && max > 0)
-		return APUS_ELIMIT;
-	if (max > room)
-		max = room;
-	if (!select)
-		select = &all;
-	for (uint32_t idx = walk_first(h, select); idx != APUS_DP_NONE && count < max; idx = next) {
-		struct apus_dp_sample *e = &h->entries[idx];
-
-		next = walk_next(select, e);
-		if (!wants(select, instance_of(h, e), e))
-			continue;
-		if (!is_expired(e, now)) {
-			lend(h, e, &loans_out[count++]);
-		} else if (take) {
-			h->counters.expired++;
-			remove_entry(h, e);
+			if (apus_mono_before(h->clock, apus_mono_add(i->not_alive_since, delay)))
+				break;
+			purge_unlink(h, i);
+			purge_instance(h, i);
 		}
 	}
-	/* Only now, so that the whole batch was judged and shown by the state before the call. */
-	for (uint32_t i = 0; i < count; i++) {
-		struct apus_dp_sample *e = &h->entries[loans_out[i].entry_idx];
-
-		e->read = true;
-		instance_of(h, e)->view_new = false;
-		if (take)
-			remove_entry(h, e);
-	}
-	return (int)count;
 }
 
-int apus_dp_history_return(struct apus_dp_history *h, uint32_t entry_idx)
-{
-	struct apus_dp_sample *e;
-	struct apus_dp_instance *i;
-
-	if (entry_idx >= h->entry_count || h->entries[entry_idx].loans == 0)
-		return APUS_EINVAL;
-	e = &h->entries[entry_idx];
-	i = instance_of(h, e);
-	e->loans--;
-	h->loan_count--;
-	i->pins--;
-	if (e->loans == 0 && !e->in_history)
-		free_entry(h, e);
-	apus_dp_instances_settle(&h->instances, i);
-	return 0;
-}
-
-bool apus_dp_history_available(const struct apus_dp_history *h, const struct apus_dp_select *select,
-			       struct apus_mono now)
-{
-	const struct apus_dp_select all = {0};
-
-	if (!select)
-		select = &all;
-	for (uint32_t idx = walk_first(h, select); idx != APUS_DP_NONE;
-	     idx = walk_next(select, &h->entries[idx])) {
-		const struct apus_dp_sample *e = &h->entries[idx];
-
-		if (wants(select, instance_of(h, e), e) && !is_expired(e, now))
-			return true;
-	}
-	return false;
-}
+/* ---- the rest ------------------------------------------------------------------------------- */
 
 const uint8_t *apus_dp_history_key(const struct apus_dp_history *h,
 				   const struct apus_dp_sample *entry, uint32_t *key_bytes_out)
 {
-	const struct apus_dp_instance *i = instance_of(h, entry);
+	const struct apus_dp_instance *i = apus_dp_history_instance(h, entry);
 
 	*key_bytes_out = i->key_bytes;
 	return apus_dp_instances_key(&h->instances, i);
@@ -447,7 +481,7 @@ uint32_t apus_dp_history_prune(struct apus_dp_history *h,
 
 		next = e->next;
 		if (e->valid_data && !keep(context, e)) {
-			remove_entry(h, e);
+			apus_dp_history_remove(h, e);
 			pruned++;
 		} else {
 			e->record.filter_generation = filter_generation;

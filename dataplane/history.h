@@ -20,6 +20,7 @@
 #define APUS_DATAPLANE_HISTORY_H
 
 #include "dataplane/instance.h"
+#include "dataplane/marks.h"
 
 /** Why there is no room (DDS SampleRejectedStatusKind and, last, the pool of payload slots). */
 enum apus_dp_refusal {
@@ -33,11 +34,19 @@ enum apus_dp_refusal {
 
 struct apus_dp_history_options {
 	bool keep_all;
-	uint32_t depth;                             /* KEEP_LAST: 1 … max_samples_per_instance */
-	uint32_t max_samples;                       /* 1 … 2^24 */
-	uint32_t max_samples_per_instance;          /* 1 … */
-	uint32_t max_loans;                         /* samples lent at one time, 0 … 2^24 */
-	int64_t deadline_ns;                        /* 0 or APUS_INFINITE_NS = none */
+	uint32_t depth;                    /* KEEP_LAST: 1 … max_samples_per_instance */
+	uint32_t max_samples;              /* 1 … 2^24 */
+	uint32_t max_samples_per_instance; /* 1 … */
+	uint32_t max_loans;                /* samples lent at one time, 0 … 2^24 */
+	/** Destination order BY_SOURCE: within an instance by source time, then writer, then number; what comes
+	 *  too late to be shown in that order is rejected. */
+	bool by_source;
+	/** An access returns the samples of an instance one after another (DDS 1.4 §2.2.2.5.3.8), instances by
+	 *  their oldest sample; false: all in order of reception (ordered access). */
+	bool by_instance;
+	int64_t purge_no_writers_ns; /* from NO_WRITERS until the instance is forgotten … */
+	int64_t purge_disposed_ns; /* … from DISPOSED until its samples are; 0 or INFINITE = never */
+	int64_t deadline_ns;       /* 0 or APUS_INFINITE_NS = none */
 	struct apus_dp_instances_options instances; /* `dropped` is set by the history */
 	void (*release)(void *context, uint32_t slot_ref);
 	void *release_context;
@@ -53,6 +62,7 @@ struct apus_dp_record {
 	uint64_t filter_generation;
 	uint32_t slot_ref; /* APUS_DP_NONE: no payload */
 	uint32_t match_slot;
+	struct apus_dp_marks marks;
 };
 
 /** One entry. Read-only outside history.c. */
@@ -64,6 +74,7 @@ struct apus_dp_sample {
 	uint32_t prev, next;                   /* by reception; `next` also links free entries */
 	uint32_t instance_prev, instance_next; /* within the instance */
 	uint32_t loans;
+	uint64_t stamp; /* when it became visible, in the history's own count */
 	bool valid_data;
 	bool read;
 	bool in_history; /* false: free, or only lent */
@@ -75,6 +86,7 @@ struct apus_dp_history_counters {
 	uint64_t displaced_lost; /* of these, those nobody had read */
 	uint64_t expired;        /* removed by take because of their lifespan */
 	uint64_t pruned;         /* removed by a filter change */
+	uint64_t purged;         /* samples with data removed because of a purge delay */
 	uint64_t deadline_gone;  /* misses of instances that were dropped */
 };
 
@@ -89,7 +101,11 @@ struct apus_dp_history {
 	uint32_t invalid_count; /* without */
 	uint32_t loan_count;
 	struct apus_mono clock; /* latest time seen; dates the drop of an instance */
-	bool any_expires;       /* a sample with a finite lifespan was stored; never cleared */
+	uint64_t stamp;         /* of the latest entry: their order of arrival */
+	uint64_t access_stamp;  /* counts accesses */
+	uint32_t purge_first[2], purge_last[2]; /* NO_WRITERS, DISPOSED: longest first */
+	bool purges;                            /* a purge delay is set */
+	bool any_expires; /* a sample with a finite lifespan was stored; never cleared */
 	struct apus_dp_history_counters counters;
 };
 
@@ -99,6 +115,8 @@ struct apus_dp_select {
 	uint8_t sample_states;   /* 1 = read, 2 = not read */
 	uint8_t view_states;     /* 1 = new, 2 = not new */
 	apus_instance instance;  /* APUS_INSTANCE_NONE = any */
+	bool next_instance;      /* the first one behind `instance` that has something to return */
+	uint64_t stamp_max;      /* entries up to this stamp; 0 = all */
 	/** Further condition (related sample, query), or NULL; called last, for entries that match the rest. */
 	bool (*match)(void *context, const struct apus_dp_sample *entry);
 	void *match_context;
@@ -112,6 +130,19 @@ struct apus_dp_loan {
 	uint8_t instance_state;
 	bool read_before;
 	bool view_new;
+	/* Filled in at the end of the access (DDS 1.4 §2.2.2.5.1.6 … 8). */
+	int32_t sample_rank;
+	int32_t generation_rank;
+	int32_t absolute_generation_rank;
+};
+
+/** How far an access has come. Private. */
+struct apus_dp_walk {
+	uint32_t all; /* next entry in order of reception */
+	uint32_t one; /* next entry of the present instance */
+	bool within;  /* only that instance */
+	bool take;
+	struct apus_mono now;
 };
 
 /** Bytes of memory init needs; 0 if the options are out of range. */
@@ -130,6 +161,14 @@ void apus_dp_history_fini(struct apus_dp_history *h);
 enum apus_dp_refusal apus_dp_history_room(const struct apus_dp_history *h,
 					  const struct apus_dp_instance *instance,
 					  size_t key_bytes);
+/** Whether the order leaves a place for a sample (with_data) or a dispose. Always under BY_RECEPTION; under
+ *  BY_SOURCE not below what was taken, disposed of, or would have to make room for it. instance NULL: a new
+ *  one. Changes nothing. */
+bool apus_dp_history_in_order(const struct apus_dp_history *h,
+			      const struct apus_dp_instance *instance,
+			      const struct apus_dp_record *record, bool with_data);
+/** Carries out the purge delays that have passed by `now`. O(what goes). */
+void apus_dp_history_purge(struct apus_dp_history *h, struct apus_mono now);
 /** Stores a sample that room() allowed, registers its writer for the instance and brings the instance to
  *  life. Returns the entry's index; `*displaced_out` tells if an older sample had to go. */
 uint32_t apus_dp_history_store(struct apus_dp_history *h, struct apus_dp_instance *instance,
@@ -158,17 +197,29 @@ uint32_t apus_dp_history_writer_gone(struct apus_dp_history *h,
 int apus_dp_history_access(struct apus_dp_history *h, const struct apus_dp_select *select,
 			   bool take, struct apus_mono now, struct apus_dp_loan *loans_out,
 			   uint32_t max);
+/**
+ * The same sample by sample, for a caller that has no array of loans. begin(), then next() until it returns
+ * false; each loan is the caller's. Then, in reverse order, finish() for each: it fills in the ranks and carries
+ * out what the access changes. Between begin() and the last finish() nothing else may touch the history.
+ * begin() returns the most that next() may be called, or APUS_ELIMIT.
+ */
+int apus_dp_history_begin(struct apus_dp_history *h, const struct apus_dp_select *select, bool take,
+			  struct apus_mono now, struct apus_dp_walk *walk);
+bool apus_dp_history_next(struct apus_dp_history *h, const struct apus_dp_select *select,
+			  struct apus_dp_walk *walk, struct apus_dp_loan *loan_out);
+void apus_dp_history_finish(struct apus_dp_history *h, const struct apus_dp_walk *walk,
+			    struct apus_dp_loan *loan);
 /** True if the result of an access depends on the time. If not, the history's own clock serves as well, and
  *  the caller need not read one (30 ns, which every single sample would pay). */
 static inline bool apus_dp_history_is_timed(const struct apus_dp_history *h)
 {
-	return h->any_expires ||
+	return h->any_expires || h->purges ||
 	       (h->options.deadline_ns != 0 && h->options.deadline_ns != APUS_INFINITE_NS);
 }
 /** Gives one loan back. Returns 0 or APUS_EINVAL if that entry is not lent. */
 int apus_dp_history_return(struct apus_dp_history *h, uint32_t entry_idx);
 /** True if an access with this select (NULL = all) would return something. */
-bool apus_dp_history_available(const struct apus_dp_history *h, const struct apus_dp_select *select,
+bool apus_dp_history_available(struct apus_dp_history *h, const struct apus_dp_select *select,
 			       struct apus_mono now);
 /** The key of an entry's instance, as long as the entry is in the history or lent. */
 const uint8_t *apus_dp_history_key(const struct apus_dp_history *h,

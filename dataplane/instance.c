@@ -19,7 +19,7 @@
 
 /** Byte offsets of the parts in the memory given to init. */
 struct layout {
-	size_t items, writers, by_key, by_hash, generations, keys, total;
+	size_t items, writers, by_key, by_hash, generations, occupied, keys, total;
 	uint32_t buckets, writer_words;
 };
 
@@ -46,6 +46,7 @@ static bool lay_out(const struct apus_dp_instances_options *o, struct layout *l)
 	l->by_key = place(&l->total, l->buckets, sizeof(uint32_t));
 	l->by_hash = place(&l->total, o->key_hash ? l->buckets : 0, sizeof(uint32_t));
 	l->generations = place(&l->total, o->capacity, sizeof(uint32_t));
+	l->occupied = place(&l->total, (o->capacity + 63) / 64, sizeof(uint64_t));
 	l->keys = place(&l->total, o->capacity, o->key_bytes_max);
 	return true;
 }
@@ -73,6 +74,7 @@ int apus_dp_instances_init(struct apus_dp_instances *t,
 	t->by_key = (uint32_t *)(base + l.by_key);
 	t->by_hash = options->key_hash ? (uint32_t *)(base + l.by_hash) : NULL;
 	t->generations = (uint32_t *)(base + l.generations);
+	t->occupied = (uint64_t *)(base + l.occupied);
 	t->keys = base + l.keys;
 	t->bucket_mask = l.buckets - 1;
 	t->writer_words = l.writer_words;
@@ -226,11 +228,40 @@ static void idle_append(struct apus_dp_instances *t, struct apus_dp_instance *i)
 	i->idle = true;
 }
 
+struct apus_dp_instance *apus_dp_instances_next_occupied(const struct apus_dp_instances *t,
+							 apus_instance handle)
+{
+	uint32_t idx = (uint32_t)handle; /* the place behind it: handles count from 1 */
+	uint64_t word;
+
+	if (idx >= t->options.capacity)
+		return NULL;
+	word = t->occupied[idx / 64] & ~UINT64_C(0) << (idx & 63);
+	for (idx /= 64; word == 0;) {
+		if (++idx >= (t->options.capacity + 63) / 64)
+			return NULL;
+		word = t->occupied[idx];
+	}
+	return &t->items[idx * 64 + (uint32_t)__builtin_ctzll(word)];
+}
+
+static void note_occupied(struct apus_dp_instances *t, const struct apus_dp_instance *i)
+{
+	uint32_t idx = apus_dp_instances_idx(t, i);
+	uint64_t bit = UINT64_C(1) << (idx & 63);
+
+	if (i->first != APUS_DP_NONE)
+		t->occupied[idx / 64] |= bit;
+	else
+		t->occupied[idx / 64] &= ~bit;
+}
+
 void apus_dp_instances_settle(struct apus_dp_instances *t, struct apus_dp_instance *instance)
 {
 	bool idle = instance->first == APUS_DP_NONE && instance->pins == 0 &&
 		    (instance->writer_count == 0 || instance->state == APUS_STATE_DISPOSED);
 
+	note_occupied(t, instance);
 	if (idle && !instance->idle)
 		idle_append(t, instance);
 	else if (!idle && instance->idle)
@@ -250,11 +281,9 @@ bool apus_dp_instances_room(const struct apus_dp_instances *t, size_t key_bytes)
 	       (t->free_first != APUS_DP_NONE || t->idle_first != APUS_DP_NONE);
 }
 
-/** Frees the longest idle instance. */
-static void drop_idle(struct apus_dp_instances *t)
+void apus_dp_instances_drop(struct apus_dp_instances *t, struct apus_dp_instance *i)
 {
-	uint32_t idx = t->idle_first;
-	struct apus_dp_instance *i = &t->items[idx];
+	uint32_t idx = apus_dp_instances_idx(t, i);
 
 	if (t->options.dropped)
 		t->options.dropped(t->options.dropped_context, i);
@@ -277,7 +306,7 @@ struct apus_dp_instance *apus_dp_instances_insert(struct apus_dp_instances *t, c
 	if (!apus_dp_instances_room(t, key_bytes))
 		return NULL;
 	if (t->free_first == APUS_DP_NONE)
-		drop_idle(t);
+		apus_dp_instances_drop(t, &t->items[t->idle_first]);
 	idx = t->free_first;
 	i = &t->items[idx];
 	t->free_first = i->idle_next;
@@ -289,6 +318,7 @@ struct apus_dp_instance *apus_dp_instances_insert(struct apus_dp_instances *t, c
 	if (key_bytes > 0)
 		memcpy(t->keys + (size_t)idx * t->options.key_bytes_max, key, key_bytes);
 	i->state = APUS_STATE_ALIVE;
+	i->floor_time = APUS_WALL_NONE;
 	i->view_new = true;
 	i->first = i->last = i->invalid = i->owner = APUS_DP_NONE;
 	bucket_add(t, t->by_key, idx);

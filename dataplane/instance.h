@@ -39,6 +39,20 @@ struct apus_dp_instance {
 	uint32_t writer_count; /* bits set in its writer map */
 	uint32_t owner;        /* match slot of the owner; APUS_DP_NONE = nobody */
 
+	/* Destination order by source: nothing older than this is shown any more (history.c). */
+	struct apus_wall floor_time;
+	struct apus_guid floor_writer;
+	apus_seq floor_seq;
+
+	struct apus_mono not_alive_since; /* of the present state; for the purge delays */
+	uint32_t purge_prev, purge_next;  /* list of instances in its state; valid if purge_state */
+	uint8_t purge_state;              /* the list it is in: its state; 0 = none */
+
+	/* Scratch of one read or take (history_access.c). */
+	uint64_t walked_stamp, ranked_stamp; /* calls that used what follows */
+	uint32_t ranked_count;               /* its samples ranked so far */
+	uint32_t ranked_generation;          /* of the latest of them */
+
 	struct apus_mono last_accepted; /* for the minimum separation; 0 = never */
 	struct apus_dp_deadline deadline;
 
@@ -77,6 +91,7 @@ struct apus_dp_instances {
 	uint32_t free_first;            /* free places, linked by idle_next */
 	uint32_t idle_first, idle_last; /* longest idle first */
 	uint32_t *generations;          /* [capacity] times a place was used */
+	uint64_t *occupied;             /* [capacity] bits: the instance has entries */
 };
 
 /** Bytes of memory init needs; 0 if the options are out of range. */
@@ -104,6 +119,12 @@ bool apus_dp_instances_room(const struct apus_dp_instances *t, size_t key_bytes)
  */
 struct apus_dp_instance *apus_dp_instances_insert(struct apus_dp_instances *t, const uint8_t *key,
 						  size_t key_bytes);
+/** Frees an idle instance (its `dropped` call comes first). */
+void apus_dp_instances_drop(struct apus_dp_instances *t, struct apus_dp_instance *instance);
+/** The next instance with entries behind the place that `handle` names (NONE: the first); NULL at the end. The
+ *  order is that of places: total, and the same as long as an instance lives. The handle may be dead. */
+struct apus_dp_instance *apus_dp_instances_next_occupied(const struct apus_dp_instances *t,
+							 apus_instance handle);
 /** Index of an instance, and back. */
 uint32_t apus_dp_instances_idx(const struct apus_dp_instances *t,
 			       const struct apus_dp_instance *instance);

@@ -6,6 +6,8 @@
 #define CONTEXT_BYTES 28
 /* DATA without payload: header, ids, sequence number, inline QoS with key hash, status and sentinel. */
 #define DATA_BYTES 96
+/* What marks add to inline QoS: three numbers and a related sample. */
+#define MARKS_BYTES (3 * 12 + 28)
 
 void apus_dp_out_init(struct apus_dp_out *out, struct apus_dp_queue *queue,
 		      const struct apus_prefix *own, uint32_t packet_bytes)
@@ -142,10 +144,11 @@ static void set_timestamp(struct apus_dp_out *out, struct apus_wall timestamp)
 /* Begins a place for a payload of so many bytes; true if it is to be copied. */
 static bool place_payload(struct apus_dp_out *out, const struct apus_dp_addr *to,
 			  const struct apus_prefix *dest, struct apus_wall timestamp,
-			  uint32_t payload_bytes)
+			  uint32_t payload_bytes, const struct apus_wire_inline_out *qos)
 {
+	bool marked = qos->coherent_seq || qos->group_seq || qos->related_guid;
 	bool copy = payload_bytes <= APUS_DP_OUT_COPY_BYTES;
-	uint32_t bytes = DATA_BYTES + apus_wire_padded(payload_bytes);
+	uint32_t bytes = DATA_BYTES + (marked ? MARKS_BYTES : 0) + apus_wire_padded(payload_bytes);
 
 	if (!fits(out, to, dest, copy ? bytes : out->pack_bytes))
 		open_datagram(out, to);
@@ -164,7 +167,7 @@ void apus_dp_out_data(struct apus_dp_out *out, const struct apus_dp_addr *to,
 		      const struct apus_prefix *dest, struct apus_wall timestamp,
 		      struct apus_wire_data_out *data)
 {
-	bool copy = place_payload(out, to, dest, timestamp, data->payload_bytes);
+	bool copy = place_payload(out, to, dest, timestamp, data->payload_bytes, &data->qos);
 	const uint8_t *payload = data->payload;
 
 	if (!copy)
@@ -177,7 +180,7 @@ void apus_dp_out_frag(struct apus_dp_out *out, const struct apus_dp_addr *to,
 		      const struct apus_prefix *dest, struct apus_wall timestamp,
 		      struct apus_wire_data_frag_out *frag)
 {
-	bool copy = place_payload(out, to, dest, timestamp, frag->payload_bytes);
+	bool copy = place_payload(out, to, dest, timestamp, frag->payload_bytes, &frag->qos);
 	const uint8_t *payload = frag->payload;
 
 	if (!copy)

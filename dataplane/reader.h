@@ -25,6 +25,9 @@
 #include "wire/key.h"
 #include "wire/message.h"
 
+/** Longest canonical key a reader handles, in bytes. */
+#define APUS_DP_KEY_BYTES_MAX 1024
+
 struct apus_dp_worker;
 struct apus_dp_subscriber;
 
@@ -100,6 +103,7 @@ struct apus_dp_held {
 	bool key_only;
 	bool has_hash;
 	uint8_t key_hash[16];
+	struct apus_dp_marks marks;
 };
 
 /** A fragmented sample being put together. */
@@ -120,6 +124,7 @@ struct apus_dp_assembly {
 	bool key_only;
 	bool has_hash;
 	uint8_t key_hash[16];
+	struct apus_dp_marks marks;
 };
 
 /** Mutable state of one matched writer. */
@@ -188,6 +193,7 @@ struct apus_dp_local_sample {
 	bool key_only;
 	const uint8_t *payload;
 	uint32_t payload_bytes;
+	struct apus_dp_marks marks;
 };
 
 /** Creates a reader on a worker (not yet registered there). Returns 0, APUS_EINVAL, APUS_ELIMIT (key or

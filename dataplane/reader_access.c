@@ -8,8 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NONE  APUS_SHM_NO_SLOT
-#define BATCH 64
+#define NONE APUS_SHM_NO_SLOT
 
 /* An entry without data is shown with a key-only payload, built in a spare slot of the pool; it lives as
  * long as the entry is lent. Loans are bounded and each has a slot reserved, so there is always one. */
@@ -54,6 +53,8 @@ static void show(struct apus_dp_reader *r, const struct apus_dp_loan *loan, stru
 		.view_new = loan->view_new,
 		.disposed_generation_count = e->disposed_generation_count,
 		.no_writers_generation_count = e->no_writers_generation_count,
+		.related_writer = e->record.marks.related_writer,
+		.related_seq = e->record.marks.related_seq,
 		.filter_generation = e->record.filter_generation,
 	};
 	if (e->valid_data) {
@@ -93,50 +94,71 @@ void apus_dp_reader_ask_again(struct apus_dp_reader *reader, struct apus_mono no
 	}
 }
 
-static int access_batch(struct apus_dp_reader *r, const struct apus_dp_select *select, bool take,
-			struct apus_mono now, struct apus_sample *out, uint32_t max)
+/* The condition of a select that only the reader understands. */
+static bool answers(void *context, const struct apus_dp_sample *e)
 {
-	struct apus_dp_loan loans[BATCH];
-	int n = apus_dp_history_access(&r->inbox.history, select, take, now, loans,
-				       max < BATCH ? max : BATCH);
+	const struct apus_select *s = context;
+	const struct apus_dp_marks *m = &e->record.marks;
 
-	for (int i = 0; i < n; i++)
-		show(r, &loans[i], &out[i]);
-	return n;
+	return m->related_seq && apus_guid_equal(&m->related_writer, s->related_writer) &&
+	       (s->related_seq == 0 || s->related_seq == m->related_seq);
+}
+
+static struct apus_dp_select select_of(const struct apus_select *select)
+{
+	struct apus_dp_select s = {0};
+
+	if (!select)
+		return s;
+	s.instance_states = select->instance_states;
+	s.sample_states = select->sample_states;
+	s.view_states = select->view_states;
+	s.instance = select->instance;
+	s.next_instance = select->next_instance;
+	if (select->related_writer) {
+		s.match = answers;
+		s.match_context = (void *)(uintptr_t)select;
+	}
+	return s;
+}
+
+/* Ranks, and what the access changes; backwards over the batch. */
+static void finish(struct apus_dp_reader *r, const struct apus_dp_walk *walk,
+		   struct apus_sample *samples, uint32_t count)
+{
+	for (uint32_t i = count; i-- > 0;) {
+		struct apus_dp_loan loan = {.entry_idx = samples[i].reserved};
+
+		apus_dp_history_finish(&r->inbox.history, walk, &loan);
+		samples[i].info.sample_rank = loan.sample_rank;
+		samples[i].info.generation_rank = loan.generation_rank;
+		samples[i].info.absolute_generation_rank = loan.absolute_generation_rank;
+	}
 }
 
 int apus_dp_reader_access(struct apus_dp_reader *reader, const struct apus_select *select,
 			  bool take, struct apus_mono now, struct apus_sample *samples_out,
 			  uint32_t max)
 {
-	struct apus_dp_select s = {0};
-	uint32_t total = 0;
-	int n = 0;
+	struct apus_dp_history *h = &reader->inbox.history;
+	struct apus_dp_select s = select_of(select);
+	struct apus_dp_walk walk;
+	struct apus_dp_loan loan;
+	uint32_t count = 0;
+	int room = apus_dp_history_begin(h, &s, take, now, &walk);
+	uint32_t limit = room < 0 ? 0 : (uint32_t)room;
 
-	if (select) {
-		s.instance_states = select->instance_states;
-		s.sample_states = select->sample_states;
-		s.view_states = select->view_states;
-		s.instance = select->instance;
-	}
-	/* Reading leaves samples in place, so a second batch would begin with the same ones. */
-	if (!take && max > BATCH)
-		max = BATCH;
-	while (total < max) {
-		n = access_batch(reader, &s, take, now, samples_out + total, max - total);
-		if (n <= 0)
-			break;
-		total += (uint32_t)n;
-		if (!take || n < BATCH)
-			break;
-	}
+	if (max < limit)
+		limit = max;
+	while (count < limit && apus_dp_history_next(h, &s, &walk, &loan))
+		show(reader, &loan, &samples_out[count++]);
+	finish(reader, &walk, samples_out, count);
 	/* Not where the limit of loans cut the call short: samples are waiting for some to be returned. */
-	if (total < max &&
-	    reader->inbox.history.loan_count < reader->inbox.history.options.max_loans)
+	if (count < max && h->loan_count < h->options.max_loans)
 		lower_event(reader);
-	if (take && total)
+	if (take && count)
 		apus_dp_reader_ask_again(reader, now);
-	return total ? (int)total : n;
+	return count ? (int)count : room < 0 ? room : 0;
 }
 
 int apus_dp_reader_return(struct apus_dp_reader *reader, struct apus_sample *sample)

@@ -143,6 +143,7 @@ static struct apus_dp_assembly *begin(struct apus_dp_reader_state *s,
 				    (APUS_WIRE_STATUS_DISPOSED | APUS_WIRE_STATUS_UNREGISTERED)),
 		.key_only = f->key_only,
 		.has_hash = f->qos.has_key_hash,
+		.marks = apus_dp_marks_of(&f->qos),
 	};
 	memcpy(a->key_hash, f->qos.key_hash, 16);
 	memset(a->bits, 0, ((size_t)count + 63) / 64 * sizeof(*a->bits));
@@ -189,6 +190,7 @@ static void complete(struct apus_dp_reader_state *s, struct apus_dp_assembly *a,
 		.payload = apus_dp_reader_slot(r, whole.slot),
 		.payload_bytes = whole.sample_bytes,
 		.key_hash = whole.has_hash ? whole.key_hash : NULL,
+		.marks = whole.marks,
 		.origin = origin,
 	};
 

@@ -64,6 +64,7 @@ void apus_dp_reader_hold_back(struct apus_dp_reader_state *s, const struct apus_
 		.change = in->change,
 		.key_only = in->key_only,
 		.has_hash = in->key_hash != NULL,
+		.marks = in->marks,
 	};
 	if (in->key_hash)
 		memcpy(h->key_hash, in->key_hash, 16);
@@ -113,6 +114,7 @@ void apus_dp_reader_drain(struct apus_dp_reader_state *s, struct apus_mono now)
 			.payload = h->slot == NONE ? NULL : apus_dp_reader_slot(r, h->slot),
 			.payload_bytes = h->payload_bytes,
 			.key_hash = h->has_hash ? h->key_hash : NULL,
+			.marks = h->marks,
 		};
 		stored = apus_dp_reader_settle(s, seq, apus_dp_reader_admit(s, &in, now));
 		unlink_held(s, h);

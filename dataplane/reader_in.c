@@ -65,6 +65,15 @@ static bool name_instance(struct apus_dp_reader *r, const struct apus_dp_incomin
 	return true;
 }
 
+/* Does what is stored depend on the time of day? */
+static bool wants_wall(const struct apus_dp_reader_state *s)
+{
+	const struct apus_dp_inbox *inbox = &s->reader->inbox;
+
+	return inbox->peers.peers[s->slot].lifespan_ns != APUS_INFINITE_NS ||
+	       inbox->options.lifespan_ns != APUS_INFINITE_NS || inbox->options.history.by_source;
+}
+
 static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 					  const struct apus_dp_incoming *in, struct apus_mono now)
 {
@@ -79,6 +88,7 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 		.has_data = in->payload && !in->key_only,
 		.change = in->change & (APUS_DP_DISPOSE | APUS_DP_UNREGISTER),
 		.source_time = in->source,
+		.marks = in->marks,
 		.payload = in->payload,
 		.payload_bytes = in->payload_bytes,
 	};
@@ -92,10 +102,9 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 		apus_counter_add(&r->counters.bad_key, 1);
 		return APUS_DP_MALFORMED;
 	}
-	a.wall_now = r->inbox.peers.peers[s->slot].lifespan_ns != APUS_INFINITE_NS ||
-				     r->config.inbox.lifespan_ns != APUS_INFINITE_NS
-			     ? apus_wall_now()
-			     : APUS_WALL_NONE;
+	a.wall_now = wants_wall(s) ? apus_wall_now() : APUS_WALL_NONE;
+	if (r->config.inbox.history.by_source && a.source_time.ns == APUS_WALL_NONE.ns)
+		a.source_time = a.wall_now; /* the writer sent none: as if written on arrival */
 	apus_dp_admit(&r->inbox, &a, now, &admission);
 	if (admission.available) {
 		apus_counter_add(&r->counters.delivered, 1);
@@ -155,6 +164,7 @@ static struct apus_dp_incoming from_data(const struct apus_wire_data *data,
 		.payload = data->payload,
 		.payload_bytes = data->payload ? data->payload_bytes : 0,
 		.key_hash = data->qos.has_key_hash ? data->qos.key_hash : NULL,
+		.marks = apus_dp_marks_of(&data->qos),
 		.origin = origin,
 	};
 }
@@ -248,6 +258,7 @@ bool apus_dp_reader_local(struct apus_dp_reader *reader, const struct apus_dp_lo
 		.key_only = sample->key_only,
 		.payload = sample->payload_bytes ? sample->payload : NULL,
 		.payload_bytes = sample->payload_bytes,
+		.marks = sample->marks,
 	};
 
 	for (uint32_t i = 0; i < reader->match_count; i++) {

@@ -11,8 +11,6 @@
 #include "dataplane/reader.h"
 #include "dataplane/worker.h"
 
-/** Longest canonical key a reader handles, in bytes. */
-#define APUS_DP_KEY_BYTES_MAX 1024
 /** A hole seen by a DATA is asked for after this time if no HEARTBEAT came meanwhile: some writers
  *  heartbeat only every 3 s, and plain reordering closes most holes sooner. */
 #define APUS_DP_HOLE_NS (5 * APUS_NS_PER_MS)
@@ -26,6 +24,7 @@ struct apus_dp_incoming {
 	const uint8_t *payload;
 	uint32_t payload_bytes;
 	const uint8_t *key_hash;
+	struct apus_dp_marks marks;
 	const struct apus_dp_origin *origin; /* NULL: same process, or held back */
 };
 

@@ -109,6 +109,7 @@ struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_write
 {
 	struct apus_wire_inline_out qos = {0};
 
+	apus_dp_marks_put(&e->marks, &qos);
 	if (e->kind != APUS_ALIVE) {
 		qos.status_info = e->kind; /* the bits are those of StatusInfo_t */
 		qos.key_hash = w->cache.instances[e->instance_idx].key_hash;
@@ -342,6 +343,7 @@ static bool deliver_local(struct apus_dp_writer *w, struct apus_dp_writer_state 
 		.key_only = e->key_only,
 		.payload = apus_dp_cache_payload(&w->cache, slot),
 		.payload_bytes = e->payload_bytes,
+		.marks = e->marks,
 	};
 
 	return apus_dp_reader_local(s->local, &sample, now) || !s->reliable;
@@ -588,6 +590,7 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 		.payload_bytes = change->payload_bytes,
 		.kind = change->kind,
 		.key_only = change->key_only,
+		.marks = change->marks,
 	};
 	int rc = reserve(writer, change, &e.instance_idx, now);
 	uint32_t displaced;

@@ -193,6 +193,7 @@ struct apus_dp_write {
 	uint32_t payload_bytes;       /* already in the slot */
 	const struct apus_prefix *to; /* directed writers: for whom; the others are told of a GAP */
 	bool more; /* others follow in this turn: apus_dp_writer_release() will send */
+	struct apus_dp_marks marks;
 };
 
 /** Creates a writer on a worker (not yet registered there). Returns 0, APUS_EINVAL, APUS_ENOMEM. */

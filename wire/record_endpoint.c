@@ -178,6 +178,8 @@ static void qos_default(struct apus_qos *qos, bool is_writer)
 	qos->deadline_ns = APUS_INFINITE_NS;
 	qos->lease_ns = APUS_INFINITE_NS;
 	qos->lifespan_ns = APUS_INFINITE_NS;
+	qos->autopurge_no_writers_ns = APUS_INFINITE_NS;
+	qos->autopurge_disposed_ns = APUS_INFINITE_NS;
 	qos->representation_count = 1; /* absent means XCDR1, which is 0 */
 	qos->consistency.kind = APUS_ALLOW_TYPE_COERCION;
 	qos->consistency.ignore_sequence_bounds = true;

@@ -126,6 +126,11 @@ APUS_API int apus_write_many(struct apus_writer *writer, const void *samples, ui
  * beyond the turn. While the publisher is suspended nothing is sent.
  */
 APUS_API int apus_writer_flush(struct apus_writer *writer);
+/** Like apus_write_as(), for a change that answers the sample `related_seq` (> 0) of `related_writer`
+ *  (PID_RELATED_SAMPLE_IDENTITY): a reader can select by it. */
+APUS_API int apus_write_related(struct apus_writer *writer, const void *sample,
+				enum apus_change kind, int64_t source_time_ns,
+				const struct apus_guid *related_writer, int64_t related_seq);
 /** Marks the instance of `sample` as disposed. Errors as apus_write(). */
 APUS_API int apus_dispose(struct apus_writer *writer, const void *sample);
 /** Ends this writer's registration of the instance (and disposes it if autodispose). */
@@ -162,8 +167,13 @@ struct apus_sample_info {
 	bool valid_data;           /**< false: only the key members are meaningful */
 	bool read_before;          /**< sample state READ */
 	bool view_new;             /**< view state NEW */
-	uint32_t disposed_generation_count;
+	uint32_t disposed_generation_count; /**< of the instance, when the sample was received */
 	uint32_t no_writers_generation_count;
+	int32_t sample_rank;     /**< samples of the same instance behind it in this result */
+	int32_t generation_rank; /**< generations between it and the last of them in this result … */
+	int32_t absolute_generation_rank; /**< … and the latest of the instance that was received */
+	struct apus_guid related_writer; /**< the sample it answers; valid if … */
+	int64_t related_seq;             /**< … not 0 */
 	uint64_t
 		filter_generation; /**< the generation of the reader's filter it was admitted under */
 };
@@ -183,6 +193,13 @@ struct apus_select {
 	uint8_t sample_states;   /**< 1 = read, 2 = not read; 0 = any */
 	uint8_t view_states;     /**< 1 = new, 2 = not new; 0 = any */
 	apus_instance instance;  /**< this instance only; APUS_INSTANCE_NONE = any */
+	/** Of the first instance behind `instance` (NONE: the first of all) that has what the rest asks for, and
+	 *  of no other. The order is total, and the same as long as an instance is known; `instance` may be
+	 *  one that is not known any more. */
+	bool next_instance;
+	/** Only samples that answer sample `related_seq` of this writer (0: any of it); NULL = all. */
+	const struct apus_guid *related_writer;
+	int64_t related_seq;
 };
 
 /** Creates a reader. Returns as apus_writer_create(), and APUS_EFILTER with *options->filter_error. */
@@ -195,7 +212,8 @@ APUS_API void apus_reader_destroy(struct apus_reader *reader);
 APUS_API struct apus_guid apus_reader_guid(const struct apus_reader *reader);
 
 /**
- * Takes up to `max` samples, oldest first: they leave the reader's history but stay valid until
+ * Takes up to `max` samples, oldest first, those of an instance one after another unless access is ordered
+ * at topic or group scope (DDS 1.4 §2.2.2.5.3.8): they leave the reader's history but stay valid until
  * apus_return(). Returns their number (0 = none), APUS_ELIMIT if too many samples are lent already.
  */
 APUS_API int apus_take(struct apus_reader *reader, struct apus_sample *samples_out, uint32_t max,
@@ -203,6 +221,21 @@ APUS_API int apus_take(struct apus_reader *reader, struct apus_sample *samples_o
 /** Like apus_take(), but the samples stay in the history, marked as read. */
 APUS_API int apus_read(struct apus_reader *reader, struct apus_sample *samples_out, uint32_t max,
 		       const struct apus_select *select);
+/** apus_take() and apus_read() of the first instance behind `previous` (APUS_INSTANCE_NONE: the first of all)
+ *  that has what `select` asks for; select->instance must be APUS_INSTANCE_NONE. */
+APUS_API int apus_take_next_instance(struct apus_reader *reader, struct apus_sample *samples_out,
+				     uint32_t max, apus_instance previous,
+				     const struct apus_select *select);
+APUS_API int apus_read_next_instance(struct apus_reader *reader, struct apus_sample *samples_out,
+				     uint32_t max, apus_instance previous,
+				     const struct apus_select *select);
+/** The instance that `sample` (the in-memory image; only its key members matter) belongs to;
+ *  APUS_INSTANCE_NONE if the reader does not know it, or the type has no key. */
+APUS_API apus_instance apus_reader_lookup_instance(struct apus_reader *reader, const void *sample);
+/** Writes the key of an instance the reader knows as a key-only payload (CDR with encapsulation header), dead
+ *  ones included. Returns its length, APUS_ENOENT, APUS_ELIMIT (payload_bytes). */
+APUS_API int apus_reader_instance_key(struct apus_reader *reader, apus_instance instance,
+				      void *payload_out, size_t payload_bytes);
 /** Gives lent samples back. Returns 0, APUS_EINVAL if one was not lent (the others are returned). */
 APUS_API int apus_return(struct apus_reader *reader, struct apus_sample *samples, uint32_t count);
 /** Waits until the reader has samples, up to timeout_ns. Returns 0 or APUS_ETIMEDOUT. Sleeps, unless the

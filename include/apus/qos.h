@@ -54,6 +54,7 @@ enum apus_policy {
 	APUS_POLICY_HISTORY = 13,
 	APUS_POLICY_RESOURCE_LIMITS = 14,
 	APUS_POLICY_WRITER_DATA_LIFECYCLE = 16,
+	APUS_POLICY_READER_DATA_LIFECYCLE = 17,
 	APUS_POLICY_TRANSPORT_PRIORITY = 20,
 	APUS_POLICY_LIFESPAN = 21,
 	APUS_POLICY_DATA_REPRESENTATION = 23,
@@ -119,6 +120,10 @@ struct apus_qos {
 	uint32_t batch_bytes;
 	int64_t batch_delay_ns; /**< see above */
 
+	/** Reader data lifecycle (DDS 1.4 §2.2.3.22): how long an instance without writers is kept with what was
+	 *  not taken, and the samples of one that was disposed of; > 0, default infinite. */
+	int64_t autopurge_no_writers_ns;
+	int64_t autopurge_disposed_ns;
 	int32_t transport_priority; /**< announced only; default 0 */
 
 	/** Partition names or patterns; NULL/0 = the default partition. Copied at creation. */

@@ -161,6 +161,8 @@ static void draw_qos(struct apus_qos *qos, bool is_writer)
 	qos->latency_budget_ns = draw_duration();
 	qos->lease_ns = draw_duration();
 	qos->lifespan_ns = is_writer ? draw_duration() : APUS_INFINITE_NS;
+	qos->autopurge_no_writers_ns = APUS_INFINITE_NS; /* never on the wire */
+	qos->autopurge_disposed_ns = APUS_INFINITE_NS;
 	qos->time_filter_ns = is_writer ? 0 : draw_duration();
 	qos->strength = is_writer ? (int32_t)(draw(INT32_MAX) * 2u) : 0;
 	qos->transport_priority = is_writer ? (int32_t)draw(100) - 50 : 0;
