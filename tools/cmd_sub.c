@@ -27,7 +27,6 @@
 #define JSON_BYTES_FIRST (1u << 16)
 #define JSON_BYTES_MAX   (1u << 28)
 #define TOPIC_JSON_BYTES 2048
-#define BATCH            64
 #define NS_PER_SEC       INT64_C(1000000000)
 
 struct values {
@@ -181,21 +180,21 @@ static int complain_output(void)
 	return complain_failed("cannot write to the standard output");
 }
 
-/* Prints what is there; what was taken beyond the last line wanted is dropped. */
+/* Prints what is there. One by one is in order of reception; a batch comes instance by instance. */
 static int drain(struct subscriber *s)
 {
-	struct apus_sample samples[BATCH];
+	struct apus_sample sample;
 	int n;
 
 	do {
-		n = apus_take(s->reader, samples, BATCH, NULL);
+		n = apus_take(s->reader, &sample, 1, NULL);
 		if (n < 0)
 			return complain_failed("cannot take: %s", apus_strerror(n));
-		for (int i = 0; i < n && !enough(s); i++)
-			print(s, &samples[i]);
-		if (n > 0)
-			apus_return(s->reader, samples, (uint32_t)n);
-	} while (n == BATCH && !enough(s) && !session_stopped(&s->session));
+		if (n > 0) {
+			print(s, &sample);
+			apus_return(s->reader, &sample, 1);
+		}
+	} while (n > 0 && !enough(s) && !session_stopped(&s->session));
 	return fflush(stdout) != 0 || ferror(stdout) ? complain_output() : EXIT_DONE;
 }
 
