@@ -13,6 +13,7 @@
 #include <apus/filter.h>
 
 struct apus_dp_predicate;
+struct apus_ctl_filter_term;
 
 /** Filter class name of the built-in language, as announced (DDS 1.4 §2.2.2.3.3, RTPS 2.5 §9.6.3.1). */
 #define APUS_CTL_FILTER_CLASS "DDSSQL"
@@ -52,6 +53,14 @@ int apus_ctl_filter_compile(const struct apus_type *type, const char *expression
 			    const struct apus_ctl_filter_limits *limits,
 			    struct apus_dp_predicate **predicate_out,
 			    struct apus_filter_error *error_out);
+
+/** As apus_ctl_filter_compile(), and tells what the filter can be indexed by. */
+int apus_ctl_filter_compile_term(const struct apus_type *type, const char *expression,
+				 const char *const *parameters, uint32_t parameter_count,
+				 const struct apus_ctl_filter_limits *limits,
+				 struct apus_dp_predicate **predicate_out,
+				 struct apus_ctl_filter_term *term_out,
+				 struct apus_filter_error *error_out);
 
 /** Frees a predicate; NULL is allowed. No thread may still evaluate it. */
 void apus_ctl_filter_free(struct apus_dp_predicate *predicate);

@@ -6,6 +6,7 @@
  * interval of constants); targets from the root down. Everything temporary lives in one scratch block
  * sized from the limits, so a refused expression leaves nothing, and the result is one block.
  */
+#include "control/filter_index.h"
 #include "control/filter_internal.h"
 
 #include <stdlib.h>
@@ -118,7 +119,9 @@ static int compile_leaves(struct apus_ctl_filter_compiler *c)
 	return 0;
 }
 
-static int assemble(struct apus_ctl_filter_compiler *c, struct apus_dp_predicate **predicate_out)
+/* term_out: NULL if not wanted. */
+static int assemble(struct apus_ctl_filter_compiler *c, struct apus_dp_predicate **predicate_out,
+		    struct apus_ctl_filter_term *term_out)
 {
 	struct apus_dp_program program = {
 		.extensibility = c->operands.type->extensibility,
@@ -132,6 +135,7 @@ static int assemble(struct apus_ctl_filter_compiler *c, struct apus_dp_predicate
 		.data_bytes = c->data.count,
 	};
 	int result = build_walks(c, &program);
+	uint16_t field;
 	size_t bytes;
 	void *block;
 
@@ -144,6 +148,11 @@ static int assemble(struct apus_ctl_filter_compiler *c, struct apus_dp_predicate
 	if (!block)
 		return APUS_ENOMEM;
 	*predicate_out = apus_dp_predicate_assemble(&program, block);
+	if (term_out && apus_ctl_filter_find_term(&program, term_out, &field)) {
+		term_out->path = c->operands.members[field].path;
+		term_out->load = c->operands.fields[field].load;
+		term_out->value_bits = c->operands.fields[field].value_bits;
+	}
 	return 0;
 }
 
@@ -210,7 +219,8 @@ static struct apus_ctl_filter_compiler *make_compiler(uint32_t leaves, uint32_t 
 }
 
 static int compile(struct apus_ctl_filter_compiler *c, uint32_t bytes, uint32_t depth,
-		   struct aim *aims, struct apus_dp_predicate **predicate_out)
+		   struct aim *aims, struct apus_dp_predicate **predicate_out,
+		   struct apus_ctl_filter_term *term_out)
 {
 	int result = apus_ctl_filter_parse(c->operands.expression, bytes, depth, &c->tree,
 					   c->operands.error);
@@ -220,14 +230,15 @@ static int compile(struct apus_ctl_filter_compiler *c, uint32_t bytes, uint32_t 
 	if (result < 0)
 		return result;
 	aim_nodes(c, aims);
-	return assemble(c, predicate_out);
+	return assemble(c, predicate_out, term_out);
 }
 
-int apus_ctl_filter_compile(const struct apus_type *type, const char *expression,
-			    const char *const *parameters, uint32_t parameter_count,
-			    const struct apus_ctl_filter_limits *limits,
-			    struct apus_dp_predicate **predicate_out,
-			    struct apus_filter_error *error_out)
+int apus_ctl_filter_compile_term(const struct apus_type *type, const char *expression,
+				 const char *const *parameters, uint32_t parameter_count,
+				 const struct apus_ctl_filter_limits *limits,
+				 struct apus_dp_predicate **predicate_out,
+				 struct apus_ctl_filter_term *term_out,
+				 struct apus_filter_error *error_out)
 {
 	struct apus_ctl_filter_limits defaults;
 	struct apus_filter_error unwanted;
@@ -261,8 +272,53 @@ int apus_ctl_filter_compile(const struct apus_type *type, const char *expression
 	c->operands.parameters = parameters;
 	c->operands.parameter_count = parameter_count;
 	c->operands.error = error;
-	result = compile(c, (uint32_t)bytes, limits->depth, aims, predicate_out);
+	result = compile(c, (uint32_t)bytes, limits->depth, aims, predicate_out, term_out);
 	free(c->data.bytes);
+	free(c);
+	return result;
+}
+
+int apus_ctl_filter_compile(const struct apus_type *type, const char *expression,
+			    const char *const *parameters, uint32_t parameter_count,
+			    const struct apus_ctl_filter_limits *limits,
+			    struct apus_dp_predicate **predicate_out,
+			    struct apus_filter_error *error_out)
+{
+	return apus_ctl_filter_compile_term(type, expression, parameters, parameter_count, limits,
+					    predicate_out, NULL, error_out);
+}
+
+static uint16_t locate_term(struct apus_ctl_filter_operands *o,
+			    const struct apus_ctl_filter_term *term)
+{
+	for (uint32_t i = 0; i < o->field_count; i++)
+		if (apus_wire_path_compare(&o->members[i].path, &term->path) == 0)
+			return (uint16_t)i;
+	o->members[o->field_count].path = term->path;
+	o->fields[o->field_count] = (struct apus_dp_field){term->load, term->value_bits};
+	return (uint16_t)o->field_count++;
+}
+
+int apus_ctl_filter_compile_locator(const struct apus_type *type,
+				    const struct apus_ctl_filter_term *const *terms, uint32_t count,
+				    uint16_t *fields_out, struct apus_dp_predicate **predicate_out)
+{
+	struct apus_filter_error error;
+	struct aim *aims;
+	struct apus_ctl_filter_compiler *c = make_compiler(1, 1, 1, &aims);
+	int result;
+
+	if (!c)
+		return APUS_ENOMEM;
+	c->operands.type = type;
+	c->operands.expression = "";
+	c->operands.error = &error;
+	for (uint32_t i = 0; i < count; i++)
+		fields_out[i] = locate_term(&c->operands, terms[i]);
+	c->test_count = 1;
+	c->tests[0] = (struct apus_dp_test){
+		.op = APUS_DP_PRESENT, .on_true = APUS_DP_TO_PASS, .on_false = APUS_DP_TO_REJECT};
+	result = assemble(c, predicate_out, NULL);
 	free(c);
 	return result;
 }

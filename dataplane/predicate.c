@@ -393,10 +393,10 @@ static inline enum apus_dp_verdict run_plain(const struct apus_dp_predicate *p,
 	return at == APUS_DP_TO_PASS ? APUS_DP_PASS : APUS_DP_REJECT;
 }
 
-static enum apus_dp_verdict eval_any(const struct apus_dp_predicate *p, const uint8_t *payload,
-				     size_t payload_bytes)
+/* The same for any payload. */
+static bool find_any(const struct apus_dp_predicate *p, const uint8_t *payload,
+		     size_t payload_bytes, struct apus_wire_slot *slots, bool *swap_out)
 {
-	struct apus_wire_slot slots[APUS_DP_FIELDS_MAX];
 	struct apus_wire_cdr c;
 
 	/* The encapsulation must be the one of the type (apus_wire_cdr_fits()). */
@@ -404,35 +404,85 @@ static enum apus_dp_verdict eval_any(const struct apus_dp_predicate *p, const ui
 	    c.members != (p->extensibility == APUS_MUTABLE) ||
 	    (c.xcdr2 && c.delimited != (p->extensibility == APUS_APPENDABLE)) ||
 	    !locate(p, &c, slots))
-		return APUS_DP_ERROR;
-	if (p->has_checked && !values_valid(p, slots, c.swap))
-		return APUS_DP_ERROR;
-	return run(p, slots, c.swap);
+		return false;
+	*swap_out = c.swap;
+	return !p->has_checked || values_valid(p, slots, c.swap);
+}
+
+/* True if find_plain() may walk the payload; then also under which encoding, and where it ends. */
+static inline bool is_plain(const struct apus_dp_predicate *p, const uint8_t *payload,
+			    size_t payload_bytes, bool *xcdr2_out, size_t *end_out)
+{
+	uint32_t padding;
+	uint16_t id;
+
+	if (APUS_UNLIKELY(payload_bytes < APUS_WIRE_ENCAP_BYTES || payload_bytes > INT32_MAX))
+		return false;
+	memcpy(&id, payload, sizeof(id));
+	padding = payload[3] & 3u;
+	*xcdr2_out = id != p->plain_id[0];
+	*end_out = payload_bytes - APUS_WIRE_ENCAP_BYTES - padding;
+	return APUS_LIKELY(id != 0 && id == p->plain_id[*xcdr2_out] &&
+			   payload_bytes - APUS_WIRE_ENCAP_BYTES >= padding);
+}
+
+static inline bool find_fields_plain(const struct apus_dp_predicate *p, bool xcdr2,
+				     const uint8_t *payload, size_t end,
+				     struct apus_wire_slot *slots)
+{
+	return find_plain(p, xcdr2, payload + APUS_WIRE_ENCAP_BYTES, end, slots) &&
+	       (!p->has_checked || values_valid(p, slots, false));
 }
 
 enum apus_dp_verdict apus_dp_predicate_eval(const struct apus_dp_predicate *predicate,
 					    const uint8_t *payload, size_t payload_bytes)
 {
 	struct apus_wire_slot slots[APUS_DP_FIELDS_MAX];
-	const struct apus_dp_predicate *p = predicate;
-	uint32_t padding;
-	bool xcdr2;
-	uint16_t id;
+	bool xcdr2, swap;
+	size_t end;
 
-	if (APUS_UNLIKELY(payload_bytes < APUS_WIRE_ENCAP_BYTES || payload_bytes > INT32_MAX))
+	if (APUS_LIKELY(is_plain(predicate, payload, payload_bytes, &xcdr2, &end)))
+		return find_fields_plain(predicate, xcdr2, payload, end, slots)
+			       ? run_plain(predicate, slots)
+			       : APUS_DP_ERROR;
+	if (!find_any(predicate, payload, payload_bytes, slots, &swap))
 		return APUS_DP_ERROR;
-	memcpy(&id, payload, sizeof(id));
-	padding = payload[3] & 3u;
-	xcdr2 = id != p->plain_id[0];
-	if (APUS_UNLIKELY(id == 0 || id != p->plain_id[xcdr2] ||
-			  payload_bytes - APUS_WIRE_ENCAP_BYTES < padding))
-		return eval_any(p, payload, payload_bytes);
-	if (APUS_UNLIKELY(!find_plain(p, xcdr2, payload + APUS_WIRE_ENCAP_BYTES,
-				      payload_bytes - APUS_WIRE_ENCAP_BYTES - padding, slots)))
-		return APUS_DP_ERROR;
-	if (APUS_UNLIKELY(p->has_checked && !values_valid(p, slots, false)))
-		return APUS_DP_ERROR;
-	return run_plain(p, slots);
+	return run(predicate, slots, swap);
+}
+
+bool apus_dp_predicate_locate(const struct apus_dp_predicate *predicate, const uint8_t *payload,
+			      size_t payload_bytes, struct apus_wire_slot *slots_out,
+			      bool *swap_out)
+{
+	bool xcdr2;
+	size_t end;
+
+	*swap_out = false;
+	if (APUS_LIKELY(is_plain(predicate, payload, payload_bytes, &xcdr2, &end)))
+		return find_fields_plain(predicate, xcdr2, payload, end, slots_out);
+	return find_any(predicate, payload, payload_bytes, slots_out, swap_out);
+}
+
+uint64_t apus_dp_predicate_key(uint8_t load, const uint8_t *bytes, bool swap)
+{
+	return load_key(load, bytes, swap);
+}
+
+const struct apus_dp_test *apus_dp_predicate_tests(const struct apus_dp_predicate *predicate,
+						   uint32_t *count_out)
+{
+	*count_out = predicate->test_count;
+	return predicate->tests;
+}
+
+const uint8_t *apus_dp_predicate_data(const struct apus_dp_predicate *predicate)
+{
+	return (const uint8_t *)predicate + predicate->data_at;
+}
+
+const char *apus_dp_predicate_text(const struct apus_dp_predicate *predicate)
+{
+	return (const char *)predicate + predicate->text_at;
 }
 
 /* ---- assembling -------------------------------------------------------------------------------- */

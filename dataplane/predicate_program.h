@@ -156,4 +156,21 @@ size_t apus_dp_predicate_bytes(const struct apus_dp_program *program);
 struct apus_dp_predicate *apus_dp_predicate_assemble(const struct apus_dp_program *program,
 						     void *block);
 
+/**
+ * Finds a predicate's fields in a payload, as an evaluation would. Returns false if that would be an error.
+ * slots_out: room for all its fields. swap_out: their byte order is not this machine's. Any thread.
+ */
+bool apus_dp_predicate_locate(const struct apus_dp_predicate *predicate, const uint8_t *payload,
+			      size_t payload_bytes, struct apus_wire_slot *slots_out,
+			      bool *swap_out);
+
+/** Ordered key of a numeric field that was located. */
+uint64_t apus_dp_predicate_key(uint8_t load, const uint8_t *bytes, bool swap);
+
+/** The tests of a predicate, and what `low` of TEXT, and of SET, TEXTS and PATTERN, are offsets into. */
+const struct apus_dp_test *apus_dp_predicate_tests(const struct apus_dp_predicate *predicate,
+						   uint32_t *count_out);
+const uint8_t *apus_dp_predicate_data(const struct apus_dp_predicate *predicate);
+const char *apus_dp_predicate_text(const struct apus_dp_predicate *predicate);
+
 #endif

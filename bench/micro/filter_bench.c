@@ -3,12 +3,15 @@
  * What a content filter costs a sample: compiled expressions over the CDR bytes of a ShapeType, beside the
  * same predicates written by hand in C over the same bytes, with the same checks of every length. The
  * arguments turn passing into rejecting samples, since a filter may stop early. Compilation is timed too:
- * it happens when a filter is set, never when a sample comes.
+ * it happens when a filter is set, never when a sample comes. Last, the index of many filters, one of which
+ * passes.
  */
 #include "bench/micro/context.h"
-#include "control/filter.h"
-#include "dataplane/predicate.h"
+#include "control/filter_index.h"
+#include "dataplane/filter_index.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const parameters[] = {"50"};
@@ -18,7 +21,7 @@ static const char *const parameters[] = {"50"};
 #define TEN_TERMS                                                            \
 	"(x > 0 AND x < 1000 AND y >= 1 AND y <= 900) AND "                  \
 	"(shapesize = 30 OR shapesize = 40 OR shapesize BETWEEN 50 AND 60) " \
-	"AND NOT (x = 7 OR y = 8) AND color <> 'BLUE'"
+	"AND NOT (x = 7 OR y = 8) AND color LIKE 'R%D'"
 
 /* A payload that passes or does not; 50 < x only in the first. */
 static int make_payload(bool passes, uint8_t *out, size_t room)
@@ -138,8 +141,8 @@ static enum apus_dp_verdict by_hand_ten(const uint8_t *p, size_t n)
 	size = int_at(ints + 8);
 	return x > 0 && x < 1000 && y >= 1 && y <= 900 &&
 			       (size == 30 || size == 40 || (size >= 50 && size <= 60)) &&
-			       !(x == 7 || y == 8) &&
-			       !(length == 4 && memcmp(color, "BLUE", 4) == 0)
+			       !(x == 7 || y == 8) && length >= 2 && color[0] == 'R' &&
+			       color[length - 1] == 'D'
 		       ? APUS_DP_PASS
 		       : APUS_DP_REJECT;
 }
@@ -203,6 +206,74 @@ static void compile_ten(struct bench_state *s)
 	compile(s, TEN_TERMS);
 }
 
+/* ---- many filters ---- */
+
+/* A sample through the index of so many filters, of which exactly one passes. */
+static void many(struct bench_state *s, const char *format, bool range)
+{
+	uint32_t count = (uint32_t)bench_range(s, 0), passed_count = 0;
+	struct apus_ctl_index_filter *filters = calloc(count, sizeof(*filters));
+	struct apus_ctl_filter_term *terms = calloc(count, sizeof(*terms));
+	uint32_t *passed = calloc(count, sizeof(*passed));
+	struct apus_dp_filter_index *index = NULL;
+	uint8_t payloads[64][256];
+	int bytes = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct apus_dp_predicate *p = NULL;
+		char text[64];
+
+		snprintf(text, sizeof(text), format, range ? 10 * i : i, 10 * i + 9);
+		if (apus_ctl_filter_compile_term(&apus_shape_type, text, NULL, 0, NULL, &p,
+						 &terms[i], NULL) != 0)
+			bench_skip(s, "the expression does not compile");
+		filters[i] = (struct apus_ctl_index_filter){p, &terms[i]};
+	}
+	if (apus_ctl_filter_index_build(&apus_shape_type, filters, count, &index) != 0)
+		bench_skip(s, "no index");
+	for (uint32_t i = 0; i < 64; i++) {
+		struct apus_shape shape = {.x = (int32_t)(i * 7919 % count * 10 + i % 10)};
+
+		snprintf(shape.color, sizeof(shape.color), "X%04u", i * 7919 % count);
+		bytes = apus_type_encode(&apus_shape_type, &shape, APUS_XCDR1, false, payloads[i],
+					 sizeof(payloads[i]));
+		if (apus_dp_filter_index_match(index, payloads[i], (size_t)bytes, passed) != 1)
+			bench_skip(s, "not one filter passes");
+	}
+	while (bench_keep_running_batch(s, BATCH))
+		for (int i = 0; i < BATCH; i++) {
+			bench_use_memory(payloads);
+			passed_count += apus_dp_filter_index_match(index, payloads[i % 64],
+								   (size_t)bytes, passed);
+			bench_use(passed_count);
+		}
+	bench_items(s, bench_iterations(s));
+	apus_ctl_filter_index_free(index);
+	for (uint32_t i = 0; i < count; i++)
+		apus_ctl_filter_free((struct apus_dp_predicate *)(uintptr_t)filters[i].predicate);
+	free(filters);
+	free(terms);
+	free(passed);
+}
+
+static void many_symbols(struct bench_state *s)
+{
+	many(s, "color = 'X%04u'", false);
+}
+
+static void many_ranges(struct bench_state *s)
+{
+	many(s, "x BETWEEN %u AND %u", true);
+}
+
+static void sized(const char *name, void (*run)(struct bench_state *))
+{
+	struct bench *b = bench_register(name, run);
+
+	for (int64_t count = 1; count <= 10000; count *= count == 1 ? 100 : 10)
+		bench_args(b, &count, 1);
+}
+
 /* One run that passes and one that does not. */
 static void both(const char *name, void (*run)(struct bench_state *))
 {
@@ -222,5 +293,7 @@ int main(int argc, char **argv)
 	both("filter/by_hand/ten_terms", hand_ten);
 	bench_register("filter/compile/int_and_color", compile_int_and_color);
 	bench_register("filter/compile/ten_terms", compile_ten);
+	sized("filter/many/symbols", many_symbols);
+	sized("filter/many/ranges", many_ranges);
 	return micro_main(argc, argv);
 }

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking a sample up in an index of filters; see the header. */
+#include "dataplane/filter_index.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/atomics.h"
+#include "dataplane/predicate_program.h"
+
+/* Parts of an interval tree that may wait: two a level of 2^32 intervals. */
+#define STACK_MAX 64
+
+uint64_t apus_dp_index_hash(const void *text, size_t bytes)
+{
+	return XXH3_64bits(text, bytes);
+}
+
+/* A match under way. */
+struct matching {
+	const struct apus_dp_filter_index *index;
+	const uint8_t *payload;
+	size_t payload_bytes;
+	uint32_t *passed;
+	uint32_t count;
+};
+
+static inline void try_filter(struct matching *m, uint32_t id)
+{
+	enum apus_dp_verdict verdict =
+		apus_dp_predicate_eval(m->index->filters[id], m->payload, m->payload_bytes);
+
+	m->passed[m->count] = id;
+	m->count += verdict != APUS_DP_REJECT;
+}
+
+static void look_up_value(struct matching *m, const struct apus_dp_index_column *c, uint64_t key)
+{
+	uint32_t place = apus_dp_index_place(key, c->count);
+
+	for (; c->values[place].count; place = (place + 1) & (c->count - 1)) {
+		const struct apus_dp_index_value *v = &c->values[place];
+
+		if (v->key != key)
+			continue;
+		for (uint32_t i = 0; i < v->count; i++)
+			try_filter(m, c->ids[v->first + i]);
+		return;
+	}
+}
+
+/* The intervals [low, high) of the array that hold the key, by parts: the root of one, then its halves. */
+static void look_up_range(struct matching *m, const struct apus_dp_index_column *c, uint64_t key)
+{
+	struct {
+		uint32_t low, high;
+	} stack[STACK_MAX];
+	uint32_t depth = 0, low = 0, high = c->count;
+
+	for (;;) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (low < high && c->intervals[middle].max >= key) {
+			const struct apus_dp_index_interval *i = &c->intervals[middle];
+
+			if (i->low <= key) {
+				if (i->high >= key)
+					try_filter(m, i->filter);
+				stack[depth].low = middle + 1;
+				stack[depth++].high = high;
+			}
+			high = middle;
+		} else if (depth == 0) {
+			return;
+		} else {
+			low = stack[--depth].low;
+			high = stack[depth].high;
+		}
+	}
+}
+
+static void try_all(struct matching *m)
+{
+	for (uint32_t id = 0; id < m->index->filter_count; id++)
+		try_filter(m, id);
+}
+
+static void look_up(struct matching *m, const struct apus_wire_slot *slots, bool swap)
+{
+	for (uint32_t i = 0; i < m->index->column_count; i++) {
+		const struct apus_dp_index_column *c = &m->index->columns[i];
+		const struct apus_wire_slot *s = &slots[c->slot];
+
+		if (!s->bytes)
+			continue; /* absent: no term on it holds */
+		if (c->kind == APUS_DP_INDEX_RANGES)
+			look_up_range(m, c, apus_dp_predicate_key(c->load, s->bytes, swap));
+		else if (c->kind == APUS_DP_INDEX_TEXTS)
+			look_up_value(m, c, apus_dp_index_hash(s->bytes, s->length));
+		else
+			look_up_value(m, c, apus_dp_predicate_key(c->load, s->bytes, swap));
+	}
+}
+
+uint32_t apus_dp_filter_index_match(const struct apus_dp_filter_index *index,
+				    const uint8_t *payload, size_t payload_bytes,
+				    uint32_t *passed_out)
+{
+	struct matching m = {index, payload, payload_bytes, passed_out, 0};
+	struct apus_wire_slot slots[APUS_DP_FIELDS_MAX];
+	bool swap;
+
+	if (index->locator &&
+	    !apus_dp_predicate_locate(index->locator, payload, payload_bytes, slots, &swap)) {
+		try_all(&m); /* each says what it makes of it */
+		return m.count;
+	}
+	if (index->locator)
+		look_up(&m, slots, swap);
+	for (uint32_t i = 0; i < index->rest_count; i++)
+		try_filter(&m, index->rest[i]);
+	return m.count;
+}
