@@ -134,6 +134,8 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 		.evidence = is_control ? apus_ctl_domain_evidence : NULL,
 		.may_send = is_control ? apus_ctl_domain_may_send : NULL,
 		.control_user = p,
+		.listen = is_control ? NULL : apus_ctl_domain_listen,
+		.listen_user = p,
 	};
 	int rc = apus_dp_queue_open(q, why, why_bytes, &c.queue);
 
@@ -331,6 +333,8 @@ static int create_publisher(struct apus_participant *p)
 		.filter_unique = p->config.filter_unique,
 		.filter_remote_readers = p->config.filter_remote_readers,
 		.filter_limits = apus_ctl_domain_filter_limits(p),
+		.published = apus_ctl_domain_published,
+		.user = p,
 	};
 
 	for (uint32_t i = 0; i < p->worker_count; i++)
@@ -370,7 +374,7 @@ bool apus_ctl_domain_settle(struct apus_participant *p)
 /* One round: receive and act, announce, publish; then sleep until there is more. */
 static void control_round(struct apus_participant *p)
 {
-	struct apus_mono now, next, types_due;
+	struct apus_mono now, next, types_due, alive;
 
 	pthread_mutex_lock(&p->lock);
 	apus_dp_worker_take_turn(p->control);
@@ -382,6 +386,9 @@ static void control_round(struct apus_participant *p)
 	types_due = apus_ctl_domain_types_turn(p, now);
 	if (apus_mono_before(types_due, next))
 		next = types_due;
+	alive = apus_ctl_domain_alive_turn(p, now);
+	if (alive.ns < next.ns)
+		next = alive;
 	apus_dp_worker_end_turn(p->control);
 	if (apus_ctl_domain_settle(p))
 		next = apus_mono_add(apus_mono_now(), RETRY_NS);
@@ -486,6 +493,7 @@ static void close_parts(struct apus_participant *p)
 	apus_dp_worker_destroy(p->control);
 	free(p->scratch);
 	free(p->epoch);
+	apus_ctl_domain_listen_close(p);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
@@ -505,7 +513,9 @@ static int create(const struct apus_config *config, struct apus_participant **pa
 	apus_dp_fork_guard();
 	p->fork_count = apus_dp_fork_count;
 	pthread_mutex_init(&p->lock, NULL);
-	rc = open_parts(p, why, why_bytes);
+	rc = apus_ctl_domain_listen_open(p);
+	if (rc == 0)
+		rc = open_parts(p, why, why_bytes);
 	if (rc != 0) {
 		if (why[0] == '\0')
 			snprintf(why, why_bytes, "%s", apus_strerror(rc));
@@ -582,6 +592,8 @@ int apus_worker_poll(struct apus_participant *participant, uint32_t idx)
 		return APUS_EAGAIN;
 	work = apus_dp_worker_poll(w, apus_mono_now());
 	apus_dp_worker_end_turn(w);
+	if (apus_dp_target_is_pending(&w->listeners))
+		apus_ctl_domain_listen(participant, w);
 	return work;
 }
 

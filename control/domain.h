@@ -7,7 +7,7 @@
  * worker, on which the built-in endpoints live. Public calls that create, delete or change entities do
  * the same work in the caller's thread under the same lock. Data calls take neither.
  *
- * Lock order: lock, then the control worker's turn, then (only tried, never waited for) other turns.
+ * Lock order: the listeners' lock (domain_listen.c), lock, then the control worker's turn, then (only tried, never waited for) other turns.
  * The exceptions, registration of an endpoint with its worker and removal, take the lock, then the other
  * worker's turn, and never both turns.
  */
@@ -55,6 +55,13 @@ struct apus_ctl_builtin_pair {
 	struct apus_ctl_endpoint *writer_endpoint, *reader_endpoint;
 };
 
+/** When to assert liveliness; see domain_alive.c. */
+struct apus_ctl_alive {
+	int64_t automatic_ns, manual_ns; /* periods; 0 = no writer needs it */
+	struct apus_mono automatic_due, manual_due;
+	uint64_t manual_seen[APUS_CTL_CORES_MAX];
+};
+
 struct apus_participant {
 	struct apus_ctl_config config;
 	struct apus_prefix prefix;
@@ -96,8 +103,40 @@ struct apus_participant {
 	uint8_t *type_reply;                      /* scratch */
 	bool types_learnt;                        /* since the last turn */
 	struct apus_ctl_type_lookup_counters type_counters;
+	struct apus_ctl_alive alive;
 	struct apus_counter malformed_records; /* discovery samples that did not decode */
+
+	/* Listeners: all but the target's atomics under listen_lock, which comes before `lock`. */
+	pthread_mutex_t listen_lock; /* recursive */
+	uint32_t listen_depth;       /* 1 while somebody is calling */
+	struct apus_listener listener;
+	struct apus_dp_listening *listenings;     /* of all its endpoints */
+	struct apus_dp_listening *listen_current; /* being called; NULL once it is gone */
+	struct apus_dp_target dispatch;
 };
+
+/** domain_listen.c: shows what control knows of an endpoint to everybody. Under lock. */
+void apus_ctl_domain_published(void *user, struct apus_ctl_endpoint *endpoint, uint32_t dirty);
+/** Adds a watch to an endpoint, changes its mask or (0) removes it. Takes lock and turn. */
+void apus_ctl_domain_watch_writer(struct apus_writer *w, struct apus_dp_watch *watch,
+				  uint32_t mask);
+void apus_ctl_domain_watch_reader(struct apus_reader *r, struct apus_dp_watch *watch,
+				  uint32_t mask);
+/** Listening of a new endpoint, and of one about to be deleted. No lock held. */
+void apus_ctl_domain_listen_begin(struct apus_participant *p, struct apus_dp_listening *l);
+void apus_ctl_domain_listen_end(struct apus_participant *p, struct apus_dp_listening *l);
+/** Calls the listeners that a worker is to call; between its turns. */
+void apus_ctl_domain_listen(void *user, struct apus_dp_worker *worker);
+int apus_ctl_domain_listen_open(struct apus_participant *p);
+void apus_ctl_domain_listen_close(struct apus_participant *p);
+
+/** domain_alive.c: another participant asserted its writers. Under lock and control turn. */
+void apus_ctl_domain_on_alive(struct apus_participant *p,
+			      const struct apus_wire_liveliness *message, struct apus_mono now);
+/** The writers changed. Under lock. */
+void apus_ctl_domain_alive_changed(struct apus_participant *p);
+/** Sends what is due; returns when to call again. Under lock and control turn. */
+struct apus_mono apus_ctl_domain_alive_turn(struct apus_participant *p, struct apus_mono now);
 
 /** domain_builtin.c: creates the built-in endpoints on the control worker, and removes them. */
 int apus_ctl_domain_open_builtin(struct apus_participant *p);

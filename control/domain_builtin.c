@@ -107,8 +107,8 @@ static void on_subscription(void *user, const struct apus_dp_sink_sample *s, str
 	on_sedp(user, false, s, now);
 }
 
-/* An assertion of liveliness is a sign of life of its participant; leases of single writers are booked
- * by their readers. */
+/* An assertion of liveliness is a sign of life of its participant, and of its writers. Nobody asserts for
+ * somebody else. */
 static void on_message(void *user, const struct apus_dp_sink_sample *s, struct apus_mono now)
 {
 	struct apus_participant *p = user;
@@ -117,10 +117,14 @@ static void on_message(void *user, const struct apus_dp_sink_sample *s, struct a
 
 	if (s->change || !s->payload)
 		return;
-	if (apus_wire_liveliness_decode(s->payload, s->payload_bytes, &message) == APUS_WIRE_ACCEPT)
-		apus_ctl_discovery_on_evidence(p->discovery, &source, 0, false, now);
-	else
+	if (apus_wire_liveliness_decode(s->payload, s->payload_bytes, &message) !=
+		    APUS_WIRE_ACCEPT ||
+	    !apus_prefix_equal(&message.prefix, &source)) {
 		apus_counter_add(&p->malformed_records, 1);
+		return;
+	}
+	apus_ctl_discovery_on_evidence(p->discovery, &source, 0, false, now);
+	apus_ctl_domain_on_alive(p, &message, now);
 }
 
 void apus_ctl_domain_evidence(void *user, const struct apus_prefix *source, uint32_t bytes,

@@ -157,6 +157,9 @@ static int make_dp_writer(struct apus_participant *p, struct apus_writer *w,
 		.reliable = qos->reliability == APUS_RELIABLE,
 		.transient_local = qos->durability == APUS_TRANSIENT_LOCAL,
 		.match_max = qos->max_matches,
+		.deadline_ns = qos->deadline_ns,
+		.liveliness = qos->liveliness,
+		.lease_ns = qos->lease_ns,
 		.publisher = w->publisher ? &w->publisher->dp : NULL,
 		.batch_bytes = qos->batch_bytes,
 		.batch_delay_ns = qos->batch_delay_ns,
@@ -190,7 +193,8 @@ static int register_writer(struct apus_participant *p, struct apus_writer *w,
 		.type = o->type_name ? o->type_name : o->type->name,
 		.qos = qos,
 	};
-	struct apus_ctl_local local = {.owner = w, .writer_port = &w->dp->port, .type = w->type};
+	struct apus_ctl_local local = {
+		.owner = w, .writer_port = &w->dp->port, .type = w->type, .status = &w->graph};
 	int rc = apus_wire_endpoint_record_make(&source, p->scratch);
 
 	if (rc != 0)
@@ -256,6 +260,7 @@ int apus_writer_create(struct apus_participant *participant,
 		participant->writers = w;
 		if (w->publisher)
 			w->publisher->member_count++;
+		apus_ctl_domain_alive_changed(participant);
 		changed(participant);
 	}
 	pthread_mutex_unlock(&participant->lock);
@@ -263,6 +268,9 @@ int apus_writer_create(struct apus_participant *participant,
 		free_writer(w);
 		return rc;
 	}
+	w->listening.is_writer = true;
+	w->listening.writer = w;
+	apus_ctl_domain_listen_begin(participant, &w->listening);
 	*writer_out = w;
 	return 0;
 }
@@ -274,6 +282,7 @@ void apus_writer_destroy(struct apus_writer *writer)
 	if (!writer || !apus_dp_alive(writer->fork_count))
 		return;
 	p = writer->participant;
+	apus_ctl_domain_listen_end(p, &writer->listening);
 	pthread_mutex_lock(&p->lock);
 	*writer->link = writer->next;
 	if (writer->next)
@@ -285,6 +294,7 @@ void apus_writer_destroy(struct apus_writer *writer)
 	withdraw(p, writer->endpoint, &writer->dp->config.guid);
 	if (writer->publisher)
 		writer->publisher->member_count--;
+	apus_ctl_domain_alive_changed(p);
 	changed(p);
 	pthread_mutex_unlock(&p->lock);
 	free_writer(writer);
@@ -318,7 +328,7 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 		.subscriber = r->subscriber ? &r->subscriber->dp : NULL,
 		.inbox = {.exclusive = qos->ownership == APUS_EXCLUSIVE,
 			  .separation_ns = qos->time_filter_ns,
-			  .lifespan_ns = APUS_INFINITE_NS,
+			  .lifespan_ns = qos->lifespan_ns,
 			  .history = {.keep_all = qos->history == APUS_KEEP_ALL,
 				      .depth = qos->depth,
 				      .max_samples = qos->max_samples,
@@ -394,7 +404,8 @@ static int register_reader(struct apus_participant *p, struct apus_reader *r,
 			   const struct apus_endpoint_options *o, const struct apus_qos *qos,
 			   struct apus_dp_predicate *predicate)
 {
-	struct apus_ctl_local local = {.owner = r, .reader_port = &r->dp->port, .type = r->type};
+	struct apus_ctl_local local = {
+		.owner = r, .reader_port = &r->dp->port, .type = r->type, .status = &r->graph};
 	int rc = reader_record(p, r, o, qos);
 
 	if (rc == 0) {
@@ -482,6 +493,8 @@ int apus_reader_create(struct apus_participant *participant,
 		free(r);
 		return rc;
 	}
+	r->listening.reader = r;
+	apus_ctl_domain_listen_begin(participant, &r->listening);
 	*reader_out = r;
 	return 0;
 }
@@ -493,6 +506,7 @@ void apus_reader_destroy(struct apus_reader *reader)
 	if (!reader || !apus_dp_alive(reader->fork_count))
 		return;
 	p = reader->participant;
+	apus_ctl_domain_listen_end(p, &reader->listening);
 	pthread_mutex_lock(&p->lock);
 	*reader->link = reader->next;
 	if (reader->next)

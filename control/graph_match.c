@@ -115,12 +115,17 @@ static bool is_qos_policy(int policy)
 }
 
 static void tell_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
-			      int policy)
+			      const struct apus_ctl_endpoint *other, int policy)
 {
 	if (!endpoint->is_local)
 		return;
 	endpoint->incompatible_total++;
 	endpoint->incompatible_policy = policy;
+	if (endpoint->local.status) {
+		endpoint->local.status->last_incompatible = other->guid;
+		if (policy < APUS_POLICY_COUNT)
+			endpoint->local.status->by_policy[policy]++;
+	}
 	apus_ctl_graph_mark_dirty(g, endpoint, APUS_CTL_DIRTY_STATUS);
 }
 
@@ -129,9 +134,10 @@ void apus_ctl_graph_count_incompatible(struct apus_ctl_graph *g, struct apus_ctl
 {
 	for (uint32_t i = 0; i < verdict_count; i++)
 		if (is_qos_policy(g->verdicts[i].policy)) {
-			tell_incompatible(g, endpoint, g->verdicts[i].policy);
-			tell_incompatible(g, endpoint_at(g, g->verdicts[i].idx),
-					  g->verdicts[i].policy);
+			struct apus_ctl_endpoint *other = endpoint_at(g, g->verdicts[i].idx);
+
+			tell_incompatible(g, endpoint, other, g->verdicts[i].policy);
+			tell_incompatible(g, other, endpoint, g->verdicts[i].policy);
 		}
 }
 
@@ -182,6 +188,18 @@ static uint32_t *prev_link(struct apus_ctl_match *m, bool of_writer)
 	return of_writer ? &m->writer_prev : &m->reader_prev;
 }
 
+static void note_transition(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
+			    const struct apus_ctl_match *m)
+{
+	e->transitions++;
+	if (!e->is_local)
+		return;
+	if (e->local.status)
+		e->local.status->last_match =
+			endpoint_at(g, e->is_writer ? m->reader : m->writer)->guid;
+	apus_ctl_graph_mark_dirty(g, e, APUS_CTL_DIRTY_MATCHES);
+}
+
 /* Appends a match to an endpoint's list and counts its arrival. */
 static void append(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e, struct apus_ctl_match *m)
 {
@@ -194,9 +212,7 @@ static void append(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e, struct
 	e->last_match = m->idx;
 	e->match_count++;
 	e->matched_total++;
-	e->transitions++;
-	if (e->is_local)
-		apus_ctl_graph_mark_dirty(g, e, APUS_CTL_DIRTY_MATCHES);
+	note_transition(g, e, m);
 }
 
 static void detach(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e, struct apus_ctl_match *m)
@@ -208,9 +224,7 @@ static void detach(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e, struct
 	*(next == APUS_CTL_NONE ? &e->last_match : prev_link(&g->matches[next], e->is_writer)) =
 		prev;
 	e->match_count--;
-	e->transitions++;
-	if (e->is_local)
-		apus_ctl_graph_mark_dirty(g, e, APUS_CTL_DIRTY_MATCHES);
+	note_transition(g, e, m);
 }
 
 static void make(struct apus_ctl_graph *g, struct apus_ctl_endpoint *writer,

@@ -336,6 +336,7 @@ static void fill_writer(const struct apus_ctl_publisher *p, const struct apus_ct
 				     writer->participant->record.vendor == VENDOR_CYCLONE;
 		out->publisher = writer->record->group;
 		out->strength = writer->record->qos.strength;
+		out->liveliness = writer->record->qos.liveliness;
 		out->lease_ns = writer->record->qos.lease_ns;
 		out->lifespan_ns = writer->record->qos.lifespan_ns;
 	}

@@ -63,7 +63,7 @@ static bool owner_holds(struct apus_dp_peers *peers, const struct apus_dp_instan
 	if (instance->owner >= peers->capacity || !peers->peers[instance->owner].used)
 		return false;
 	owner = &peers->peers[instance->owner];
-	apus_dp_lease_expire(&owner->lease, now);
+	apus_dp_peer_expire(peers, owner, now);
 	if (!owner->lease.alive)
 		return false;
 	return apus_dp_deadline_missed(&instance->deadline, deadline_ns, now) ==
@@ -116,8 +116,7 @@ static bool still_wanted(const struct apus_dp_inbox *inbox, const struct apus_dp
 
 static void assert_peer(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now)
 {
-	apus_dp_lease_assert(&inbox->peers.peers[slot].lease, now);
-	inbox->peers.peers[slot].swept = false;
+	apus_dp_peer_assert(&inbox->peers, &inbox->peers.peers[slot], now);
 }
 
 static apus_instance shown_handle(const struct apus_dp_inbox *inbox,
@@ -363,7 +362,7 @@ uint32_t apus_dp_inbox_expire_leases(struct apus_dp_inbox *inbox, struct apus_mo
 
 		if (!peer->used)
 			continue;
-		apus_dp_lease_expire(&peer->lease, now);
+		apus_dp_peer_expire(&inbox->peers, peer, now);
 		if (peer->lease.alive || peer->swept)
 			continue;
 		peer->swept = true;

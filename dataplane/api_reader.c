@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public data calls of a reader (include/apus/participant.h). */
+#include <apus/status.h>
+
 #include "dataplane/entity.h"
 
 #include <poll.h>
@@ -19,7 +21,7 @@ uint32_t apus_reader_matched(const struct apus_reader *reader)
  * the turn. */
 static struct apus_mono access_time(const struct apus_dp_reader *r)
 {
-	if (apus_dp_history_is_timed(&r->inbox.history) || r->any_refused)
+	if (apus_dp_history_is_timed(&r->inbox.history) || r->any_refused || r->inbox.peers.leased)
 		return apus_mono_now();
 	return r->inbox.history.clock;
 }
@@ -27,6 +29,7 @@ static struct apus_mono access_time(const struct apus_dp_reader *r)
 static int access(struct apus_reader *r, struct apus_sample *samples_out, uint32_t max,
 		  const struct apus_select *select, bool take)
 {
+	struct apus_mono now;
 	int n;
 
 	if (!samples_out || max == 0)
@@ -34,7 +37,11 @@ static int access(struct apus_reader *r, struct apus_sample *samples_out, uint32
 	if (!apus_dp_alive(r->fork_count))
 		return APUS_ECLOSED;
 	apus_dp_worker_take_turn(r->worker);
-	n = apus_dp_reader_access(r->dp, select, take, access_time(r->dp), samples_out, max);
+	now = access_time(r->dp);
+	apus_dp_reader_expire(r->dp, now);
+	n = apus_dp_reader_access(r->dp, select, take, now, samples_out, max);
+	if (!take && n > 0) /* conditions on read samples may be true now */
+		apus_dp_watched_tell(&r->dp->watched, APUS_STATUS_DATA_AVAILABLE);
 	apus_dp_worker_end_turn(r->worker);
 	return n;
 }
@@ -174,6 +181,8 @@ int apus_reader_wait(struct apus_reader *reader, int64_t timeout_ns)
 			return 0;
 		if (!apus_mono_before(apus_mono_now(), deadline))
 			return APUS_ETIMEDOUT;
+		if (apus_dp_worker_thread)
+			return APUS_EDEADLK;
 		if (reader->worker->spawned)
 			sleep_on(fd, deadline);
 		else
@@ -190,6 +199,8 @@ int apus_reader_wait_matched(struct apus_reader *reader, uint32_t count, int64_t
 	while (apus_reader_matched(reader) < count) {
 		if (!apus_mono_before(apus_mono_now(), deadline))
 			return APUS_ETIMEDOUT;
+		if (apus_dp_worker_thread)
+			return APUS_EDEADLK;
 		apus_dp_pass_time(reader->worker);
 	}
 	return 0;

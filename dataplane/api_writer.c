@@ -134,6 +134,8 @@ static int write_source(struct apus_writer *w, const struct source *src, enum ap
 		apus_dp_worker_end_turn(w->worker);
 		if (rc != APUS_EAGAIN)
 			return rc;
+		if (apus_dp_worker_thread)
+			return APUS_EDEADLK; /* acknowledgements are this thread's business */
 		if (!await_room(w, &deadline))
 			return APUS_ETIMEDOUT;
 	}
@@ -174,6 +176,8 @@ int apus_write_many(struct apus_writer *writer, const void *samples, uint32_t co
 	t = apus_wall_now();
 	while (done < count) {
 		rc = write_turn(writer, samples, count, t, &done);
+		if (rc == APUS_EAGAIN && apus_dp_worker_thread)
+			rc = APUS_EDEADLK;
 		if (rc == APUS_EAGAIN && await_room(writer, &deadline))
 			continue;
 		if (rc != 0)
@@ -285,6 +289,8 @@ int apus_writer_wait_acked(struct apus_writer *writer, int64_t timeout_ns)
 			return 0;
 		if (reached(deadline))
 			return APUS_ETIMEDOUT;
+		if (apus_dp_worker_thread)
+			return APUS_EDEADLK;
 		apus_dp_pass_time(writer->worker);
 		apus_dp_worker_take_turn(writer->worker);
 	}
@@ -299,6 +305,8 @@ int apus_writer_wait_matched(struct apus_writer *writer, uint32_t count, int64_t
 	while (apus_writer_matched(writer) < count) {
 		if (reached(deadline))
 			return APUS_ETIMEDOUT;
+		if (apus_dp_worker_thread)
+			return APUS_EDEADLK;
 		apus_dp_pass_time(writer->worker);
 	}
 	return 0;

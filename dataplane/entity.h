@@ -8,6 +8,7 @@
 #define APUS_DATAPLANE_ENTITY_H
 
 #include <apus/participant.h>
+#include <apus/status.h>
 
 #include "dataplane/group.h"
 #include "dataplane/reader.h"
@@ -15,6 +16,23 @@
 #include "dataplane/writer.h"
 
 struct apus_ctl_endpoint;
+struct apus_condition;
+
+/**
+ * The listening of one endpoint. A status goes to the endpoint's own callback, else to the participant's; so
+ * there are two watches with disjoint masks, and one cursor serves both.
+ */
+struct apus_dp_listening {
+	struct apus_dp_watch own, inherited;
+	struct apus_listener listener; /* its own; zero = none */
+	struct apus_observer seen;
+	struct apus_dp_listening *next, **link; /* of the participant; under the listeners' lock */
+	bool is_writer;
+	union {
+		struct apus_writer *writer;
+		struct apus_reader *reader;
+	};
+};
 
 struct apus_writer {
 	struct apus_dp_writer *dp;
@@ -29,8 +47,12 @@ struct apus_writer {
 	uint32_t fork_count; /* of its maker; see apus_dp_alive() */
 	struct apus_participant *participant;
 	struct apus_ctl_endpoint *endpoint;
-	struct apus_publisher *publisher; /* NULL: a group of its own */
-	struct apus_writer *next, **link; /* the participant's list */
+	struct apus_publisher *publisher;  /* NULL: a group of its own */
+	struct apus_writer *next, **link;  /* the participant's list */
+	struct apus_dp_graph_status graph; /* under control's lock */
+	struct apus_dp_board board;        /* the same for everybody */
+	struct apus_dp_listening listening;
+	struct apus_condition *conditions; /* under control's lock */
 };
 
 struct apus_reader {
@@ -43,6 +65,10 @@ struct apus_reader {
 	struct apus_ctl_endpoint *endpoint;
 	struct apus_subscriber *subscriber; /* NULL: a group of its own */
 	struct apus_reader *next, **link;
+	struct apus_dp_graph_status graph; /* as in struct apus_writer */
+	struct apus_dp_board board;
+	struct apus_dp_listening listening;
+	struct apus_condition *conditions;
 };
 
 /** How often this process image has been forked from one that used Apus; set by an atfork handler. */

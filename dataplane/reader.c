@@ -164,6 +164,7 @@ int apus_dp_reader_create(struct apus_dp_worker *worker, const struct apus_dp_re
 	r->worker = worker;
 	r->config = *config;
 	r->eid = apus_guid_eid(&config->guid);
+	r->alarm.fn = apus_dp_reader_alarm;
 	r->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	r->states = calloc(config->match_max, sizeof(*r->states));
 	r->order = calloc(config->match_max, sizeof(*r->order));

@@ -18,7 +18,9 @@
 #include <apus/participant.h>
 
 #include "dataplane/admit.h"
+#include "dataplane/alarm.h"
 #include "dataplane/snapshot.h"
+#include "dataplane/watch.h"
 #include "dataplane/wheel.h"
 #include "dataplane/window.h"
 #include "shm/pool.h"
@@ -136,9 +138,11 @@ struct apus_dp_reader_state {
 	struct apus_dp_reader *reader;
 	struct apus_dp_addr addr;
 	struct apus_dp_window window;
-	uint32_t slot; /* its index: the match slot of the inbox */
-	bool reliable; /* the match is */
-	bool local;    /* same worker: arrives by apus_dp_reader_local() only */
+	uint32_t slot;      /* its index: the match slot of the inbox */
+	bool reliable;      /* the match is */
+	bool local;         /* same worker: arrives by apus_dp_reader_local() only */
+	uint8_t liveliness; /* enum apus_liveliness of the writer */
+	uint64_t lost_seen; /* of window.lost, in the reader's total */
 	bool mark;
 	bool answer_due; /* a HEARTBEAT waits for its answer */
 	bool ack_queued; /* in the worker's ack_list */
@@ -181,6 +185,16 @@ struct apus_dp_reader {
 	bool event_raised;
 	_Atomic uint32_t matched;
 	struct apus_dp_reader_counters counters;
+
+	/* Statuses: reader_status.c. */
+	struct apus_dp_watched watched;
+	struct apus_dp_alarm alarm;
+	uint64_t news;        /* times something became readable */
+	uint64_t window_lost; /* samples that never came, all writers together */
+	uint64_t flips_told;  /* of inbox.peers.flips */
+	int64_t lease_min;    /* shortest finite lease of its writers; for the alarm */
+	int last_refusal;     /* enum apus_dp_refusal of the last rejected sample */
+	apus_instance last_refused;
 };
 
 /** A sample of a writer of the same worker. */
@@ -260,5 +274,22 @@ int apus_dp_reader_return(struct apus_dp_reader *reader, struct apus_sample *sam
 bool apus_dp_reader_available(struct apus_dp_reader *reader, struct apus_mono now);
 /** The eventfd; from now on it is raised when samples become available. */
 int apus_dp_reader_fd(struct apus_dp_reader *reader, struct apus_mono now);
+
+/* ---- statuses: reader_status.c -------------------------------------------------------------- */
+
+/** Books leases that have lapsed, and what follows from it for instances. O(writers) if any has a finite
+ *  lease, else one branch. */
+void apus_dp_reader_expire(struct apus_dp_reader *reader, struct apus_mono now);
+/** Some participant's writers of one liveliness kind were asserted at `at`. */
+void apus_dp_reader_pulse(struct apus_dp_reader *reader, const struct apus_prefix *prefix,
+			  uint8_t liveliness, struct apus_mono at);
+/** A writer of this worker asserts its liveliness without writing. */
+void apus_dp_reader_assert_local(struct apus_dp_reader *reader, uint64_t match_id,
+				 struct apus_mono now);
+/** Starts or stops looking at statuses of time unasked, as the watches and the descriptor demand. */
+void apus_dp_reader_want_alarm(struct apus_dp_reader *reader, struct apus_mono now);
+/** Fills in requested deadlines missed by `now`, with the instance that missed last. O(instances). */
+uint64_t apus_dp_reader_deadlines(const struct apus_dp_reader *reader, struct apus_mono now,
+				  apus_instance *last_out);
 
 #endif

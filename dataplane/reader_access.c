@@ -183,6 +183,7 @@ int apus_dp_reader_return(struct apus_dp_reader *reader, struct apus_sample *sam
 
 bool apus_dp_reader_available(struct apus_dp_reader *reader, struct apus_mono now)
 {
+	apus_dp_reader_expire(reader, now);
 	if (apus_dp_history_available(&reader->inbox.history, NULL, now))
 		return true;
 	lower_event(reader); /* what raised it has expired or was pruned */
@@ -192,6 +193,7 @@ bool apus_dp_reader_available(struct apus_dp_reader *reader, struct apus_mono no
 int apus_dp_reader_fd(struct apus_dp_reader *reader, struct apus_mono now)
 {
 	reader->event_wanted = true;
+	apus_dp_reader_want_alarm(reader, now);
 	if (apus_dp_reader_available(reader, now))
 		apus_dp_reader_raise(reader);
 	return reader->event_fd;

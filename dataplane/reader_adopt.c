@@ -59,6 +59,7 @@ static void end_state(struct apus_dp_reader *r, uint32_t idx, struct apus_mono n
 	apus_dp_wheel_cancel(&r->worker->wheel, &s->timer);
 	unchain(s);
 	s->match_id = 0;
+	apus_dp_reader_note_lost(s);
 	if (!r->config.sink && apus_dp_inbox_unmatch(&r->inbox, s->slot, now) > 0)
 		apus_dp_reader_raise(r);
 }
@@ -98,9 +99,12 @@ static void refresh_state(struct apus_dp_reader_state *s, const struct apus_dp_w
 
 	s->addr = m->unicast;
 	s->local = m->local && apus_dp_worker_writer(r->worker, s->eid) != NULL;
+	s->liveliness = m->liveliness;
 	if (!r->config.sink)
-		/* Leases of writers are not followed yet: a writer lives as long as its participant. */
-		apus_dp_inbox_match(&r->inbox, s->slot, &s->guid, m->strength, APUS_INFINITE_NS,
+		/* An AUTOMATIC writer of this process lives as long as we do. */
+		apus_dp_inbox_match(&r->inbox, s->slot, &s->guid, m->strength,
+				    m->local && m->liveliness == APUS_AUTOMATIC ? APUS_INFINITE_NS
+										: m->lease_ns,
 				    m->lifespan_ns, now);
 }
 
@@ -198,6 +202,10 @@ void apus_dp_reader_adopt(struct apus_dp_reader *reader, struct apus_mono now)
 	apus_counter_add(&reader->worker->counters.adoptions, 1);
 	/* Relaxed: a number for other threads to look at; nothing is published with it. */
 	atomic_store_explicit(&reader->matched, reader->match_count, memory_order_relaxed);
+	if (!reader->config.sink) {
+		apus_dp_reader_want_alarm(reader, now);
+		apus_dp_reader_note_flips(reader);
+	}
 	greet(reader, now);
 }
 
@@ -206,4 +214,5 @@ void apus_dp_reader_detach(struct apus_dp_reader *reader, struct apus_mono now)
 	for (uint32_t i = 0; i < reader->match_count; i++)
 		end_state(reader, reader->order[i], now);
 	reader->match_count = 0;
+	apus_dp_alarm_cancel(&reader->worker->alarms, &reader->alarm);
 }

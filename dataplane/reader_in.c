@@ -2,6 +2,8 @@
 /* Arrival at a reader: submessages in, samples through the one admission path; see reader.h. */
 #include "dataplane/reader_internal.h"
 
+#include <apus/status.h>
+
 #include <string.h>
 #include <unistd.h>
 
@@ -9,6 +11,8 @@ void apus_dp_reader_raise(struct apus_dp_reader *reader)
 {
 	uint64_t one = 1;
 
+	reader->news++;
+	apus_dp_watched_tell(&reader->watched, APUS_STATUS_DATA_AVAILABLE);
 	if (!reader->event_wanted || reader->event_raised)
 		return;
 	reader->event_raised = true;
@@ -110,6 +114,7 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 		apus_counter_add(&r->counters.delivered, 1);
 		apus_dp_reader_raise(r);
 	}
+	apus_dp_reader_note(r, &admission, now);
 	return admission.result;
 }
 
@@ -150,6 +155,7 @@ void apus_dp_reader_arrive(struct apus_dp_reader_state *s, const struct apus_dp_
 	case APUS_DP_SEQ_DUPLICATE: apus_counter_add(&r->counters.duplicates, 1); break;
 	case APUS_DP_SEQ_BEYOND: apus_counter_add(&r->counters.beyond, 1); break;
 	}
+	apus_dp_reader_note_lost(s);
 }
 
 static struct apus_dp_incoming from_data(const struct apus_wire_data *data,
@@ -205,14 +211,33 @@ static void answer_later(struct apus_dp_reader_state *s, struct apus_mono now, i
 		apus_dp_wheel_arm(&s->reader->worker->wheel, &s->timer, due);
 }
 
+/* An assertion of one writer's liveliness. */
+static void assert_writer(struct apus_dp_reader_state *s, struct apus_mono now)
+{
+	struct apus_dp_reader *r = s->reader;
+
+	apus_dp_inbox_assert(&r->inbox, s->slot, now);
+	apus_dp_alarm_hint(&r->worker->alarms, &r->alarm,
+			   apus_dp_lease_due(&r->inbox.peers.peers[s->slot].lease));
+	apus_dp_reader_note_flips(r);
+}
+
 void apus_dp_reader_heartbeat(struct apus_dp_reader_state *state,
 			      const struct apus_wire_heartbeat *heartbeat, struct apus_mono now)
 {
 	int64_t delay_ns = state->reader->worker->config.ack_delay_ns;
 	unsigned result;
 
-	if (!state->reliable || state->local)
+	if (state->local)
 		return;
+	if (!state->reliable) {
+		/* To a best-effort match it can only say that the writer lives. */
+		if (heartbeat->liveliness && !state->reader->config.sink &&
+		    apus_dp_count_accept(&state->window.heartbeat_count, (int32_t)heartbeat->count,
+					 now))
+			assert_writer(state, now);
+		return;
+	}
 	apus_counter_add(&state->reader->counters.heartbeats, 1);
 	result = apus_dp_window_heartbeat(&state->window, heartbeat->first, heartbeat->last,
 					  (int32_t)heartbeat->count, heartbeat->final,
@@ -223,8 +248,9 @@ void apus_dp_reader_heartbeat(struct apus_dp_reader_state *state,
 		apus_dp_reader_drain(state, now);
 		apus_dp_reader_sweep_fragments(state);
 	}
+	apus_dp_reader_note_lost(state);
 	if (result & APUS_DP_HB_LIVELINESS && !state->reader->config.sink)
-		apus_dp_inbox_assert(&state->reader->inbox, state->slot, now);
+		assert_writer(state, now);
 	if (!(result & APUS_DP_HB_ACK))
 		return;
 	if (state->assembly_count && !heartbeat->final)
@@ -246,6 +272,7 @@ void apus_dp_reader_gap(struct apus_dp_reader_state *state, const struct apus_wi
 	if (apus_dp_window_gap(&state->window, gap->start, &gap->set))
 		apus_dp_reader_drain(state, now);
 	apus_dp_reader_sweep_fragments(state);
+	apus_dp_reader_note_lost(state);
 }
 
 bool apus_dp_reader_local(struct apus_dp_reader *reader, const struct apus_dp_local_sample *sample,
@@ -274,4 +301,12 @@ bool apus_dp_reader_local(struct apus_dp_reader *reader, const struct apus_dp_lo
 	}
 	/* The reader has not adopted this match yet: the writer offers again. */
 	return false;
+}
+
+void apus_dp_reader_assert_local(struct apus_dp_reader *reader, uint64_t match_id,
+				 struct apus_mono now)
+{
+	for (uint32_t i = 0; i < reader->match_count; i++)
+		if (reader->states[reader->order[i]].match_id == match_id)
+			assert_writer(&reader->states[reader->order[i]], now);
 }

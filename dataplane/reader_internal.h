@@ -65,6 +65,15 @@ void apus_dp_reader_settle_fragments(struct apus_dp_reader_state *state, apus_se
 /** Asks for the missing fragments of every sample being put together. */
 void apus_dp_reader_send_nack_frags(struct apus_dp_reader_state *state, struct apus_mono now);
 
+/** reader_status.c: tells watchers what admission of one sample changed. */
+void apus_dp_reader_note(struct apus_dp_reader *r, const struct apus_dp_admission *admission,
+			 struct apus_mono now);
+/** Adds what a writer's window gave up to the reader's total. */
+void apus_dp_reader_note_lost(struct apus_dp_reader_state *s);
+/** Tells watchers of liveliness if some writer arrived, left, lapsed or revived. */
+void apus_dp_reader_note_flips(struct apus_dp_reader *r);
+struct apus_mono apus_dp_reader_alarm(struct apus_dp_alarm *alarm, struct apus_mono now);
+
 /** reader_ack.c: an acknowledgement leaves at the end of the burst. */
 void apus_dp_reader_queue_ack(struct apus_dp_reader_state *s);
 /** Asks for what is missing: after delay_ns, or so much later that requests keep their distance. */

@@ -31,6 +31,7 @@
 
 #include "base/atomics.h"
 #include "base/guid.h"
+#include "dataplane/board.h"
 #include "dataplane/io/transport.h"
 #include "dataplane/predicate.h"
 
@@ -75,6 +76,7 @@ struct apus_dp_writer_match {
 	bool local;
 	struct apus_eid publisher; /**< its group, within its participant; 0: of its own */
 	int32_t strength;          /**< ownership strength it offers */
+	uint8_t liveliness;        /**< enum apus_liveliness it offers */
 	int64_t lease_ns;          /**< liveliness lease it offers */
 	int64_t lifespan_ns;       /**< lifespan it offers */
 	struct apus_dp_addr

@@ -4,17 +4,12 @@
 
 #include <string.h>
 
-static bool is_finite(int64_t duration_ns)
-{
-	return duration_ns > 0 && duration_ns != APUS_INFINITE_NS;
-}
-
 /* ---- deadlines ----------------------------------------------------------------------------- */
 
 uint64_t apus_dp_deadline_missed(const struct apus_dp_deadline *d, int64_t period_ns,
 				 struct apus_mono now)
 {
-	if (d->since.ns == 0 || !is_finite(period_ns) || now.ns <= d->since.ns)
+	if (d->since.ns == 0 || !apus_dp_is_finite(period_ns) || now.ns <= d->since.ns)
 		return d->folded;
 	return d->folded + (uint64_t)((now.ns - d->since.ns) / period_ns);
 }
@@ -24,6 +19,16 @@ void apus_dp_deadline_activity(struct apus_dp_deadline *d, int64_t period_ns, st
 	/* Bank first: moving the instant before would erase the periods that have elapsed. */
 	d->folded = apus_dp_deadline_missed(d, period_ns, now);
 	d->since = now;
+}
+
+struct apus_mono apus_dp_deadline_due(const struct apus_dp_deadline *d, int64_t period_ns,
+				      struct apus_mono now)
+{
+	if (d->since.ns == 0 || !apus_dp_is_finite(period_ns))
+		return (struct apus_mono){INT64_MAX};
+	if (now.ns < d->since.ns)
+		return apus_mono_add(d->since, period_ns);
+	return apus_mono_add(now, period_ns - (now.ns - d->since.ns) % period_ns);
 }
 
 void apus_dp_deadline_stop(struct apus_dp_deadline *d, int64_t period_ns, struct apus_mono now)
@@ -41,7 +46,7 @@ void apus_dp_lease_init(struct apus_dp_lease *l, int64_t lease_ns, struct apus_m
 
 bool apus_dp_lease_expire(struct apus_dp_lease *l, struct apus_mono now)
 {
-	if (!l->alive || !is_finite(l->lease_ns) || now.ns < l->since.ns)
+	if (!l->alive || !apus_dp_is_finite(l->lease_ns) || now.ns < l->since.ns)
 		return false;
 	if (now.ns - l->since.ns < l->lease_ns)
 		return false;
@@ -59,7 +64,7 @@ void apus_dp_lease_assert(struct apus_dp_lease *l, struct apus_mono now)
 
 struct apus_mono apus_dp_lease_due(const struct apus_dp_lease *l)
 {
-	if (!l->alive || !is_finite(l->lease_ns))
+	if (!l->alive || !apus_dp_is_finite(l->lease_ns))
 		return (struct apus_mono){INT64_MAX};
 	return apus_mono_add(l->since, l->lease_ns);
 }
@@ -69,6 +74,33 @@ void apus_dp_peers_init(struct apus_dp_peers *p, struct apus_dp_peer *memory, ui
 	if (capacity > 0)
 		memset(memory, 0, capacity * sizeof(*memory));
 	*p = (struct apus_dp_peers){.peers = memory, .capacity = capacity};
+}
+
+static void flip(struct apus_dp_peers *p, const struct apus_dp_peer *peer)
+{
+	p->flips++;
+	p->last = peer->guid;
+}
+
+bool apus_dp_peer_expire(struct apus_dp_peers *p, struct apus_dp_peer *peer, struct apus_mono now)
+{
+	if (!apus_dp_lease_expire(&peer->lease, now))
+		return false;
+	flip(p, peer);
+	return true;
+}
+
+void apus_dp_peer_assert(struct apus_dp_peers *p, struct apus_dp_peer *peer, struct apus_mono now)
+{
+	if (now.ns < peer->lease.since.ns)
+		return;
+	apus_dp_peer_expire(p, peer, now);
+	if (!peer->lease.alive) {
+		peer->lease.alive = true;
+		flip(p, peer);
+	}
+	peer->lease.since = now;
+	peer->swept = false;
 }
 
 int apus_dp_peers_set(struct apus_dp_peers *p, uint32_t slot, const struct apus_guid *guid,
@@ -81,14 +113,21 @@ int apus_dp_peers_set(struct apus_dp_peers *p, uint32_t slot, const struct apus_
 	peer = &p->peers[slot];
 	if (peer->used && !apus_guid_equal(&peer->guid, guid))
 		return APUS_EINVAL;
-	if (!peer->used)
-		apus_dp_lease_init(&peer->lease, lease_ns, now);
-	else if (peer->lease.lease_ns != lease_ns)
-		apus_dp_lease_expire(&peer->lease, now); /* under the promise it had until now */
 	peer->guid = *guid;
+	if (!peer->used) {
+		apus_dp_lease_init(&peer->lease, lease_ns, now);
+		flip(p, peer);
+		p->leased += apus_dp_is_finite(lease_ns);
+	} else if (peer->lease.lease_ns != lease_ns) {
+		apus_dp_peer_expire(p, peer, now); /* under the promise it had until now */
+		p->leased -= apus_dp_is_finite(peer->lease.lease_ns);
+		p->leased += apus_dp_is_finite(lease_ns);
+	}
 	peer->lease.lease_ns = lease_ns;
-	if (!is_finite(lease_ns))
+	if (!apus_dp_is_finite(lease_ns) && !peer->lease.alive) {
 		peer->lease.alive = true; /* it no longer promises anything it could break */
+		flip(p, peer);
+	}
 	peer->strength = strength;
 	peer->lifespan_ns = lifespan_ns;
 	peer->used = true;
@@ -102,8 +141,10 @@ void apus_dp_peers_remove(struct apus_dp_peers *p, uint32_t slot, struct apus_mo
 	if (slot >= p->capacity || !p->peers[slot].used)
 		return;
 	peer = &p->peers[slot];
-	apus_dp_lease_expire(&peer->lease, now);
+	apus_dp_peer_expire(p, peer, now);
 	p->losses_gone += peer->lease.losses;
+	p->leased -= apus_dp_is_finite(peer->lease.lease_ns);
+	flip(p, peer);
 	memset(peer, 0, sizeof(*peer));
 }
 
@@ -125,7 +166,7 @@ bool apus_dp_peers_observe(struct apus_dp_peers *p, struct apus_dp_liveliness_cu
 
 		if (!peer->used)
 			continue;
-		apus_dp_lease_expire(&peer->lease, now);
+		apus_dp_peer_expire(p, peer, now);
 		if (peer->lease.alive)
 			alive++;
 		else

@@ -43,6 +43,9 @@ uint64_t apus_dp_deadline_missed(const struct apus_dp_deadline *d, int64_t perio
 /** A sample was published, or entered visible history: banks what elapsed, then restarts the period. */
 void apus_dp_deadline_activity(struct apus_dp_deadline *d, int64_t period_ns, struct apus_mono now);
 
+/** The next instant at which a miss comes to count; INT64_MAX if none will. */
+struct apus_mono apus_dp_deadline_due(const struct apus_dp_deadline *d, int64_t period_ns,
+				      struct apus_mono now);
 /** Banks and stops (the instance was disposed of, or has no writers). */
 void apus_dp_deadline_stop(struct apus_dp_deadline *d, int64_t period_ns, struct apus_mono now);
 
@@ -57,6 +60,11 @@ struct apus_dp_lease {
 };
 
 /** Starts a lease, alive as of `now`. */
+/** True for a lease that can lapse. */
+static inline bool apus_dp_is_finite(int64_t duration_ns)
+{
+	return duration_ns > 0 && duration_ns != APUS_INFINITE_NS;
+}
 void apus_dp_lease_init(struct apus_dp_lease *l, int64_t lease_ns, struct apus_mono now);
 /** Books a lapse that has happened by `now`; once per lapse. Returns true if it was booked just now. */
 bool apus_dp_lease_expire(struct apus_dp_lease *l, struct apus_mono now);
@@ -85,6 +93,9 @@ struct apus_dp_peers {
 	uint32_t capacity;
 	uint64_t
 		losses_gone; /* lapses of writers that have left since; keeps the total from falling */
+	uint64_t flips;      /* arrivals, departures, lapses and revivals so far */
+	struct apus_guid last; /* writer of the last of them */
+	uint32_t leased;       /* writers with a lease that can lapse */
 };
 
 void apus_dp_peers_init(struct apus_dp_peers *p, struct apus_dp_peer *memory, uint32_t capacity);
@@ -93,6 +104,10 @@ void apus_dp_peers_init(struct apus_dp_peers *p, struct apus_dp_peer *memory, ui
 int apus_dp_peers_set(struct apus_dp_peers *p, uint32_t slot, const struct apus_guid *guid,
 		      int32_t strength, int64_t lease_ns, int64_t lifespan_ns,
 		      struct apus_mono now);
+/** apus_dp_lease_expire() and apus_dp_lease_assert() for one writer of `p`. An assertion older than what is
+ *  known changes nothing. */
+bool apus_dp_peer_expire(struct apus_dp_peers *p, struct apus_dp_peer *peer, struct apus_mono now);
+void apus_dp_peer_assert(struct apus_dp_peers *p, struct apus_dp_peer *peer, struct apus_mono now);
 /** The writer has left: no loss of its lease, unless it had lapsed by `now`. */
 void apus_dp_peers_remove(struct apus_dp_peers *p, uint32_t slot, struct apus_mono now);
 

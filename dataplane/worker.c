@@ -13,6 +13,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+_Thread_local bool apus_dp_worker_thread;
+
 /* A blocked worker looks around at least this often. */
 #define SLEEP_MAX_NS (500 * APUS_NS_PER_MS)
 
@@ -41,6 +43,12 @@ int apus_dp_worker_create(const struct apus_dp_worker_config *config,
 		return rc;
 	}
 	apus_dp_wheel_init(&w->wheel, apus_mono_now());
+	if (apus_dp_alarms_init(&w->alarms, config->endpoint_max, &w->wheel) != 0) {
+		w->config.queue = NULL;
+		apus_dp_worker_destroy(w);
+		return APUS_ENOMEM;
+	}
+	apus_dp_target_init(&w->listeners, w->wake_fd);
 	apus_dp_out_init(&w->out, config->queue, &config->prefix, config->fragment_bytes);
 	w->out.may_send = config->may_send;
 	w->out.may_send_user = config->control_user;
@@ -55,6 +63,7 @@ void apus_dp_worker_destroy(struct apus_dp_worker *worker)
 	apus_dp_queue_close(worker->config.queue);
 	if (worker->wake_fd >= 0)
 		close(worker->wake_fd);
+	apus_dp_alarms_fini(&worker->alarms);
 	free(worker->readers);
 	free(worker->writers);
 	free(worker->by_writer);
@@ -71,6 +80,53 @@ static void adopt_all(struct apus_dp_worker *w, struct apus_mono now)
 	for (uint32_t i = 0; i < w->writer_count; i++)
 		apus_dp_writer_adopt(w->writers[i], now);
 }
+
+/* --- assertions of liveliness from control ------------------------------------------------------- */
+
+void apus_dp_worker_apply_pulse(struct apus_dp_worker *worker, const struct apus_dp_pulse *pulse)
+{
+	for (uint32_t i = 0; i < worker->reader_count; i++)
+		if (worker->readers[i]->inbox.peers.leased)
+			apus_dp_reader_pulse(worker->readers[i], &pulse->prefix, pulse->liveliness,
+					     pulse->at);
+	if (!pulse->readers_only && pulse->liveliness == APUS_MANUAL_BY_PARTICIPANT &&
+	    apus_prefix_equal(&pulse->prefix, &worker->config.prefix))
+		apus_dp_worker_manual(worker, pulse->at);
+	apus_counter_add(&worker->counters.pulses, 1);
+}
+
+static void drain_pulses(struct apus_dp_worker *w)
+{
+	/* Relaxed: only the holder of the turn moves the head. */
+	uint32_t head = atomic_load_explicit(&w->pulse_head, memory_order_relaxed);
+	/* Acquire: P2, pairs with P1: the pulses below the tail are there. */
+	uint32_t tail = atomic_load_explicit(&w->pulse_tail, memory_order_acquire);
+
+	for (; head != tail; head++)
+		apus_dp_worker_apply_pulse(w, &w->pulses[head % APUS_DP_PULSES]);
+	/* Release: P3, pairs with P4: what was read is read before control overwrites it. */
+	atomic_store_explicit(&w->pulse_head, head, memory_order_release);
+}
+
+void apus_dp_worker_post_pulse(struct apus_dp_worker *worker, const struct apus_dp_pulse *pulse)
+{
+	/* Relaxed: only control, under its lock, moves the tail. */
+	uint32_t tail = atomic_load_explicit(&worker->pulse_tail, memory_order_relaxed);
+
+	/* Acquire: P4, pairs with P3. */
+	if (tail - atomic_load_explicit(&worker->pulse_head, memory_order_acquire) ==
+	    APUS_DP_PULSES) {
+		apus_counter_add(&worker->counters.pulses_lost, 1);
+		return;
+	}
+	worker->pulses[tail % APUS_DP_PULSES] = *pulse;
+	/* Release: P1, pairs with P2. */
+	atomic_store_explicit(&worker->pulse_tail, tail + 1, memory_order_release);
+	if (apus_dp_worker_try_turn(worker))
+		apus_dp_worker_end_turn(worker);
+}
+
+/* --- the turn ------------------------------------------------------------------------------------ */
 
 bool apus_dp_worker_try_turn(struct apus_dp_worker *worker)
 {
@@ -92,6 +148,10 @@ bool apus_dp_worker_try_turn(struct apus_dp_worker *worker)
 		worker->adopted_epoch = epoch;
 		adopt_all(worker, apus_mono_now());
 	}
+	/* Acquire: P2, pairs with P1. Before anything judges a lease. */
+	if (APUS_UNLIKELY(atomic_load_explicit(&worker->pulse_tail, memory_order_acquire) !=
+			  atomic_load_explicit(&worker->pulse_head, memory_order_relaxed)))
+		drain_pulses(worker);
 	return true;
 }
 
@@ -220,6 +280,8 @@ int apus_dp_worker_sleep(struct apus_dp_worker *worker, int64_t until_ns)
 	/* Relaxed: awake again; a needless wake-up costs one more look. */
 	atomic_store_explicit(&worker->sleep_until_ns, 0, memory_order_relaxed);
 	(void)!read(worker->wake_fd, &count, sizeof(count));
+	/* seq_cst: L2 of watch.h; the caller looks at what is pending afterwards. */
+	atomic_store(&worker->listeners.raised, false);
 	return 0;
 }
 
@@ -240,7 +302,16 @@ static void one_turn(struct apus_dp_worker *w, enum apus_dp_idle idle)
 			apus_cpu_relax();
 		return;
 	}
-	apus_dp_worker_sleep(w, INT64_MAX);
+	if (apus_dp_target_is_pending(&w->listeners))
+		apus_dp_worker_end_turn(w);
+	else
+		apus_dp_worker_sleep(w, INT64_MAX);
+}
+
+static void call_listeners(struct apus_dp_worker *w)
+{
+	if (apus_dp_target_is_pending(&w->listeners) && w->config.listen)
+		w->config.listen(w->config.listen_user, w);
 }
 
 static void *thread_main(void *arg)
@@ -249,9 +320,14 @@ static void *thread_main(void *arg)
 	struct apus_dp_worker *w = start.worker;
 
 	free(arg);
+	apus_dp_worker_thread = true;
+	/* F2's counterpart: only a thread that sleeps needs the descriptor; set before the first sleep. */
+	atomic_store(&w->listeners.interest, start.idle == APUS_DP_IDLE_BLOCK);
 	/* Acquire: pairs with the release in apus_dp_worker_stop(). */
-	while (!atomic_load_explicit(&w->stop, memory_order_acquire))
+	while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
 		one_turn(w, start.idle);
+		call_listeners(w);
+	}
 	return NULL;
 }
 
@@ -339,6 +415,7 @@ int apus_dp_worker_add_writer(struct apus_dp_worker *worker, struct apus_dp_writ
 		worker->writers[i] = worker->writers[i - 1];
 	worker->writers[i] = writer;
 	worker->writer_count++;
+	apus_dp_writer_enlist(writer, apus_mono_now());
 	return 0;
 }
 
@@ -394,6 +471,7 @@ void apus_dp_worker_remove_writer(struct apus_dp_worker *worker, struct apus_dp_
 {
 	uint32_t i = 0;
 
+	apus_dp_alarm_cancel(&worker->alarms, &writer->alarm);
 	apus_dp_wheel_cancel(&worker->wheel, &writer->hb_timer);
 	apus_dp_wheel_cancel(&worker->wheel, &writer->gap_timer);
 	apus_dp_wheel_cancel(&worker->wheel, &writer->pace_timer);

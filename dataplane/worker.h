@@ -20,13 +20,16 @@
 
 #include "base/atomics.h"
 #include "base/clock.h"
+#include "dataplane/alarm.h"
 #include "dataplane/io/transport.h"
 #include "dataplane/out.h"
 #include "dataplane/snapshot.h"
+#include "dataplane/watch.h"
 #include "dataplane/wheel.h"
 
 #include <pthread.h>
 
+struct apus_dp_worker;
 struct apus_dp_reader;
 struct apus_dp_writer;
 struct apus_dp_reader_state;
@@ -44,6 +47,8 @@ struct apus_dp_worker_counters {
 	struct apus_counter rx_skipped;     /* submessages not understood */
 	struct apus_counter rx_submessages; /* accepted submessages */
 	struct apus_counter adoptions;      /* snapshots adopted */
+	struct apus_counter pulses;         /* assertions of liveliness passed on by control */
+	struct apus_counter pulses_lost;    /* of these, those that found no room */
 };
 
 /** Fixed parameters of a worker. */
@@ -68,7 +73,20 @@ struct apus_dp_worker_config {
 	/** What leaves must pass this; may be NULL. See apus_dp_out. */
 	bool (*may_send)(void *user, const struct apus_prefix *dest, uint32_t bytes);
 	void *control_user; /**< of both */
+	/** Called by the worker's thread between two turns while `listeners` has something pending; may be
+	 *  NULL. */
+	void (*listen)(void *user, struct apus_dp_worker *worker);
+	void *listen_user;
 };
+
+/** An assertion of liveliness on its way from control to a worker. */
+struct apus_dp_pulse {
+	struct apus_prefix prefix;
+	uint8_t liveliness; /* enum apus_liveliness */
+	bool readers_only;  /* not for writers of the worker */
+	struct apus_mono at;
+};
+#define APUS_DP_PULSES 64
 
 struct apus_dp_worker {
 	struct apus_dp_turn turn;
@@ -91,6 +109,20 @@ struct apus_dp_worker {
 	/* Readers with an acknowledgement to send at the end of the burst. */
 	struct apus_dp_reader_state *ack_list;
 
+	/* Assertions of liveliness: control appends, whoever takes the turn takes out. */
+	_Atomic uint32_t pulse_head; /* consumer; under the turn */
+	_Atomic uint32_t pulse_tail; /* producer; under control's lock */
+	struct apus_dp_pulse pulses[APUS_DP_PULSES];
+
+	/* MANUAL_BY_PARTICIPANT writers of this worker: writer_status.c. */
+	struct apus_mono manual_last;  /* the last assertion of any */
+	struct apus_mono manual_base;  /* when all of them were booked last */
+	int64_t manual_lease_ns;       /* shortest lease among them; 0 = there are none */
+	_Atomic uint64_t manual_count; /* assertions so far, for control */
+
+	struct apus_dp_alarms alarms;
+	struct apus_dp_target listeners; /* watches of the listeners this worker calls */
+
 	/* Sleeping (idle = block). */
 	_Atomic int64_t sleep_until_ns; /* 0 = awake; W1 */
 	int wake_fd;                    /* eventfd */
@@ -98,6 +130,9 @@ struct apus_dp_worker {
 	pthread_t thread;
 	bool spawned;
 };
+
+/** True on a spawned worker's thread: a callback there must not wait for that thread. */
+extern _Thread_local bool apus_dp_worker_thread;
 
 /** True for a participant of this implementation: GUID prefixes begin with the vendor's number. What depends
  *  on it is efficiency only, never correctness. */
@@ -136,6 +171,12 @@ void apus_dp_worker_wake(struct apus_dp_worker *worker);
 /** One bounded poll under the turn: a burst received, timers, acknowledgements, output. Returns the amount
  *  of work. */
 int apus_dp_worker_poll(struct apus_dp_worker *worker, struct apus_mono now);
+
+/** Control has heard that a participant asserted its writers of one liveliness kind: passed on under the turn if
+ *  it is free, else by whoever takes it next. Under control's lock. */
+void apus_dp_worker_post_pulse(struct apus_dp_worker *worker, const struct apus_dp_pulse *pulse);
+/** Applies one; under the turn. */
+void apus_dp_worker_apply_pulse(struct apus_dp_worker *worker, const struct apus_dp_pulse *pulse);
 
 /** Registers an endpoint; under the turn. APUS_ELIMIT if endpoint_max is reached. */
 int apus_dp_worker_add_reader(struct apus_dp_worker *worker, struct apus_dp_reader *reader);

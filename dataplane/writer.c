@@ -57,6 +57,8 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	if (!w->states || !w->order || !w->order_new || !w->destinations)
 		goto fail;
 	rc = apus_dp_cache_init(&w->cache, &config->cache, worker->config.segment_flags);
+	if (rc == 0)
+		rc = apus_dp_writer_create_status(w);
 	if (rc != 0)
 		goto fail;
 	*writer_out = w;
@@ -75,6 +77,7 @@ void apus_dp_writer_destroy(struct apus_dp_writer *writer)
 	free(writer->order);
 	free(writer->order_new);
 	free(writer->destinations);
+	free(writer->deadlines);
 	free(writer);
 }
 
@@ -520,6 +523,8 @@ static int try_reserve(struct apus_dp_writer *w, const struct apus_dp_write *cha
 	bool is_new;
 
 	*idx_out = apus_dp_cache_instance(&w->cache, change->key, change->key_bytes, &is_new);
+	if (is_new && *idx_out != APUS_DP_NO_KEY)
+		apus_dp_writer_new_instance(w, *idx_out);
 	if (*idx_out == APUS_DP_NO_KEY)
 		return APUS_ELIMIT;
 	if (is_new && change->key_hash)
@@ -606,6 +611,8 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 		direct(writer, slot, change->to);
 	writer->last++;
 	apus_counter_add(&writer->counters.written, 1);
+	if (writer->has_status)
+		apus_dp_writer_wrote(writer, e.instance_idx, change->kind, now);
 	if (displaced)
 		apus_counter_add(&writer->counters.displaced, displaced);
 	hold(writer, change->payload_bytes, change->more, now);
@@ -877,5 +884,32 @@ static void gap_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 			continue;
 		apus_dp_writer_flush_gap(w, s);
 		apus_dp_writer_heartbeat(w, s);
+	}
+}
+
+void apus_dp_writer_say_alive(struct apus_dp_writer *w, struct apus_mono now)
+{
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+		apus_seq last = s->awaited ? s->relevant - 1 : w->last;
+		apus_seq first = apus_dp_cache_first(&w->cache, w->last + 1);
+		struct apus_wire_heartbeat hb = {
+			.reader = s->eid,
+			.writer = w->eid,
+			.first = first <= last ? first : last + 1,
+			.last = last,
+			.final = !s->awaited,
+			.liveliness = true,
+		};
+
+		if (s->local) {
+			apus_dp_reader_assert_local(s->local, s->match_id, now);
+			continue;
+		}
+		hb.count = ++w->hb_count;
+		if (apus_wire_heartbeat(apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix,
+						       APUS_DP_HEARTBEAT_BYTES),
+					&hb) == 0)
+			apus_counter_add(&w->counters.heartbeats, 1);
 	}
 }

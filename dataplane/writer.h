@@ -19,8 +19,11 @@
 #ifndef APUS_DATAPLANE_WRITER_H
 #define APUS_DATAPLANE_WRITER_H
 
+#include "dataplane/alarm.h"
 #include "dataplane/cache.h"
 #include "dataplane/snapshot.h"
+#include "dataplane/status.h"
+#include "dataplane/watch.h"
 #include "dataplane/wheel.h"
 #include "wire/message.h"
 
@@ -35,6 +38,9 @@ struct apus_dp_writer_config {
 	bool directed; /* each sample is for the readers of one participant: apus_dp_write.to */
 	struct apus_dp_cache_limits cache;
 	uint32_t match_max;
+	int64_t deadline_ns;                 /* offered; 0 or APUS_INFINITE_NS = none */
+	uint8_t liveliness;                  /* enum apus_liveliness */
+	int64_t lease_ns;                    /* 0 or APUS_INFINITE_NS = none */
 	struct apus_dp_publisher *publisher; /* its group; NULL: of its own */
 	uint32_t batch_bytes;   /* payloads gathered before they are sent; 0: each write sends */
 	int64_t batch_delay_ns; /* longest time a sample waits for that */
@@ -180,6 +186,15 @@ struct apus_dp_writer {
 	uint32_t demoted_count;   /* states that are demoted */
 	_Atomic uint32_t matched; /* matches that are not awaited, for other threads */
 	struct apus_dp_writer_counters counters;
+
+	/* Statuses: writer_status.c. */
+	bool has_status; /* a deadline or a lease of its own to keep */
+	struct apus_dp_watched watched;
+	struct apus_dp_alarm alarm;
+	struct apus_dp_lease lease; /* of a manual writer */
+	struct apus_dp_deadline
+		*deadlines;     /* per instance of the cache; NULL without a finite period */
+	uint64_t deadline_gone; /* misses of instances that were forgotten */
 };
 
 /** A change to write. */
@@ -267,5 +282,29 @@ static inline bool apus_dp_writer_acked(const struct apus_dp_writer *writer, apu
 {
 	return writer->min_acked >= seq;
 }
+
+/* ---- statuses: writer_status.c -------------------------------------------------------------- */
+
+/** Allocates what the QoS demands; part of create. Returns 0 or APUS_ENOMEM. */
+int apus_dp_writer_create_status(struct apus_dp_writer *writer);
+/** The writer is registered with its worker: its lease begins. */
+void apus_dp_writer_enlist(struct apus_dp_writer *writer, struct apus_mono now);
+/** A sample of an instance was written: deadline, liveliness. kind: enum apus_change. */
+void apus_dp_writer_wrote(struct apus_dp_writer *writer, uint32_t instance_idx, uint8_t kind,
+			  struct apus_mono now);
+/** A key index of the cache stands for another instance from here on. */
+void apus_dp_writer_new_instance(struct apus_dp_writer *writer, uint32_t instance_idx);
+/** The application asserts a manual writer's liveliness; by topic, readers get a HEARTBEAT that says so. */
+void apus_dp_writer_assert(struct apus_dp_writer *writer, struct apus_mono now);
+/** Books a lapse that has happened by `now`. */
+void apus_dp_writer_expire(struct apus_dp_writer *writer, struct apus_mono now);
+/** Offered deadlines missed by `now`, and the key index of the instance that missed last
+ *  (APUS_DP_NO_KEY: none). O(instances). */
+uint64_t apus_dp_writer_deadlines(const struct apus_dp_writer *writer, struct apus_mono now,
+				  uint32_t *last_out);
+/** Starts or stops looking at statuses of time unasked, as the watches demand. */
+void apus_dp_writer_want_alarm(struct apus_dp_writer *writer, struct apus_mono now);
+/** The MANUAL_BY_PARTICIPANT writers of this worker were asserted, by one of them or explicitly. */
+void apus_dp_worker_manual(struct apus_dp_worker *worker, struct apus_mono now);
 
 #endif

@@ -79,4 +79,7 @@ uint32_t apus_dp_writer_push_again(struct apus_dp_writer *w, uint32_t slot,
 /** A reader has acknowledged more. */
 void apus_dp_writer_push_acked(struct apus_dp_writer_state *s);
 
+/** writer.c: a HEARTBEAT with the liveliness flag to every destination. */
+void apus_dp_writer_say_alive(struct apus_dp_writer *w, struct apus_mono now);
+
 #endif

@@ -10,6 +10,7 @@
 #include <apus/participant.h>
 #include <apus/predicate.h>
 #include <apus/qos.h>
+#include <apus/status.h>
 #include <apus/type.h>
 
 #endif

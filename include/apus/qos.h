@@ -59,6 +59,7 @@ enum apus_policy {
 	APUS_POLICY_LIFESPAN = 21,
 	APUS_POLICY_DATA_REPRESENTATION = 23,
 	APUS_POLICY_TYPE_CONSISTENCY = 24,
+	APUS_POLICY_COUNT = 25, /**< one more than the last: size of tables by policy */
 	/* Not DDS policies, but reasons for which two endpoints do not match. */
 	APUS_POLICY_TOPIC = 1000,
 	APUS_POLICY_TYPE = 1001,
