@@ -78,26 +78,36 @@ uint32_t apus_dp_cache_find(const struct apus_dp_cache *cache, apus_seq seq)
 
 static void index_add(struct apus_dp_cache *cache, uint32_t slot)
 {
-	uint32_t b = home(cache, cache->entries[slot].seq);
+	uint32_t first = home(cache, cache->entries[slot].seq), b = first;
 
 	while (cache->by_seq[b] != NONE)
 		b = (b + 1) & cache->seq_mask;
 	cache->by_seq[b] = slot;
+	cache->strays += b != first;
 }
 
+/* Closes the hole that an entry leaves with strays behind it. The window is one dense run, so without strays it
+ * must not be walked. */
 static void index_remove(struct apus_dp_cache *cache, uint32_t slot)
 {
 	uint32_t mask = cache->seq_mask;
-	uint32_t hole = home(cache, cache->entries[slot].seq);
+	uint32_t first = home(cache, cache->entries[slot].seq), hole = first, seen = 0;
 
 	while (cache->by_seq[hole] != slot)
 		hole = (hole + 1) & mask;
-	for (uint32_t b = (hole + 1) & mask; cache->by_seq[b] != NONE; b = (b + 1) & mask) {
+	cache->strays -= hole != first;
+	for (uint32_t b = (hole + 1) & mask; seen < cache->strays && cache->by_seq[b] != NONE;
+	     b = (b + 1) & mask) {
 		uint32_t h = home(cache, cache->entries[cache->by_seq[b]].seq);
 
+		seen += b != h;
 		if (((b - h) & mask) < ((b - hole) & mask))
 			continue; /* may not move in front of its home */
 		cache->by_seq[hole] = cache->by_seq[b];
+		if (hole == h) {
+			cache->strays--;
+			seen--;
+		}
 		hole = b;
 	}
 	cache->by_seq[hole] = NONE;

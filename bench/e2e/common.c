@@ -122,6 +122,8 @@ void parse_options(int argc, char **argv, const char *usage, struct options *opt
 		{"transport", required_argument, NULL, 't'},
 		{"domain", required_argument, NULL, 'd'},
 		{"json", no_argument, NULL, 'j'},
+		{"peers", no_argument, NULL, 'p'},
+		{"only", required_argument, NULL, 'o'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
@@ -136,6 +138,8 @@ void parse_options(int argc, char **argv, const char *usage, struct options *opt
 		case 't': options->transport = parse_transport(optarg); break;
 		case 'd': options->domain = parse_number(optarg, 0, 232); break;
 		case 'j': options->json = true; break;
+		case 'p': options->peers = true; break;
+		case 'o': options->only = optarg; break;
 		case 'h': fputs(usage, stdout); exit(EXIT_DONE);
 		default: fputs(usage, stderr); exit(EXIT_USAGE);
 		}

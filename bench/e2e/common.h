@@ -31,7 +31,7 @@ void pin(int core);
 
 /** Different sample sizes of one run, and the largest one in bytes. */
 #define SIZES_MAX  8
-#define BYTES_MAX  32768
+#define BYTES_MAX  1048576
 #define ROUNDS_MAX 1000
 
 /** What both benchmarks let their user choose. */
@@ -44,6 +44,8 @@ struct options {
 	int core[2]; /**< -1: the first two */
 	const char *transport;
 	bool json;
+	const char *only; /**< throughput: kinds that have this in their name; NULL: all */
+	bool peers; /**< throughput: measure other implementations too */
 };
 
 /** Parses the command line over the defaults in `*options`, and finds the cores. --help prints `usage` and
@@ -105,7 +107,7 @@ struct sized_type {
 	char name[32];
 };
 
-/** bytes: a multiple of 8, 16…65000. `t` must outlive the participants and not move. */
+/** bytes: a multiple of 8, 16…BYTES_MAX. `t` must outlive the participants and not move. */
 void sized_type_init(struct sized_type *t, uint32_t bytes);
 
 /** A participant on loopback whose only worker the caller polls. settings: further "name=value" texts,
