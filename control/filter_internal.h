@@ -192,6 +192,10 @@ struct apus_ctl_filter_operands {
 int apus_ctl_filter_use_member(struct apus_ctl_filter_operands *o,
 			       const struct apus_ctl_filter_token *t, uint16_t *field_out);
 
+/** Resolves a NAME token of any kind to a field that is absent exactly when it is. 0 or APUS_EFILTER. */
+int apus_ctl_filter_use_presence(struct apus_ctl_filter_operands *o,
+				 const struct apus_ctl_filter_token *t, uint16_t *field_out);
+
 /** The number a literal or parameter stands for beside a field that is no string. 0 or APUS_EFILTER. */
 int apus_ctl_filter_bind_number(struct apus_ctl_filter_operands *o,
 				const struct apus_ctl_filter_token *t, uint16_t field,

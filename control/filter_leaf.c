@@ -376,7 +376,9 @@ static int compile_named(struct apus_ctl_filter_compiler *c,
 		return apus_ctl_filter_fail_at(
 			&c->operands, &leaf->a,
 			"a member is expected before the operator, not a value");
-	result = apus_ctl_filter_use_member(&c->operands, &leaf->a, &field);
+	result = leaf->op == APUS_CTL_OP_IS_NULL
+			 ? apus_ctl_filter_use_presence(&c->operands, &leaf->a, &field)
+			 : apus_ctl_filter_use_member(&c->operands, &leaf->a, &field);
 	if (result < 0)
 		return result;
 	switch (leaf->op) {

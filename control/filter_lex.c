@@ -90,9 +90,6 @@ static int skip_index(struct apus_ctl_filter_lexer *lx, struct apus_filter_error
 		return apus_ctl_filter_fail(error, open, lx->at - open,
 					    "an index is a number in brackets, as in [0]");
 	lx->at++;
-	if (is_name(lx->text[lx->at]))
-		return apus_ctl_filter_fail(error, lx->at, 1,
-					    "'.' or an operator is expected after ']'");
 	return 0;
 }
 

@@ -80,23 +80,11 @@ static int fail_path(struct apus_ctl_filter_operands *o, const struct apus_ctl_f
 				    name, e->reason);
 }
 
-int apus_ctl_filter_use_member(struct apus_ctl_filter_operands *o,
-			       const struct apus_ctl_filter_token *t, uint16_t *field_out)
+static int add_field(struct apus_ctl_filter_operands *o, const struct apus_ctl_filter_token *t,
+		     const struct apus_wire_path *path, uint16_t *field_out)
 {
-	struct apus_wire_path_error e;
-	struct apus_wire_path path;
-	int result =
-		apus_wire_path_resolve(o->type, o->expression + t->position, t->length, &path, &e);
-	int class;
-
-	if (result < 0)
-		return fail_path(o, t, result, &e);
-	class = class_of(path.leaf);
-	if (class < 0)
-		return apus_ctl_filter_fail_at(o, t,
-					       "a struct, array or sequence cannot be compared");
 	for (uint32_t i = 0; i < o->field_count; i++) {
-		if (apus_wire_path_compare(&path, &o->members[i].path) == 0) {
+		if (apus_wire_path_compare(path, &o->members[i].path) == 0) {
 			*field_out = (uint16_t)i;
 			return 0;
 		}
@@ -104,11 +92,76 @@ int apus_ctl_filter_use_member(struct apus_ctl_filter_operands *o,
 	if (o->field_count == APUS_DP_FIELDS_MAX)
 		return apus_ctl_filter_fail_at(o, t,
 					       "more different members than one filter may use");
-	o->members[o->field_count] = (struct apus_ctl_filter_member){path, (uint8_t) class};
+	o->members[o->field_count] =
+		(struct apus_ctl_filter_member){*path, (uint8_t)class_of(path->leaf)};
 	o->fields[o->field_count] =
-		(struct apus_dp_field){load_of(path.leaf), value_bits_of(path.leaf)};
+		(struct apus_dp_field){load_of(path->leaf), value_bits_of(path->leaf)};
 	*field_out = (uint16_t)o->field_count++;
 	return 0;
+}
+
+static int resolve(struct apus_ctl_filter_operands *o, const struct apus_ctl_filter_token *t,
+		   struct apus_wire_path *path_out)
+{
+	struct apus_wire_path_error e;
+	int result = apus_wire_path_resolve(o->type, o->expression + t->position, t->length,
+					    path_out, &e);
+
+	return result < 0 ? fail_path(o, t, result, &e) : 0;
+}
+
+int apus_ctl_filter_use_member(struct apus_ctl_filter_operands *o,
+			       const struct apus_ctl_filter_token *t, uint16_t *field_out)
+{
+	struct apus_wire_path path;
+	int result = resolve(o, t, &path);
+
+	if (result < 0)
+		return result;
+	if (class_of(path.leaf) < 0)
+		return apus_ctl_filter_fail_at(
+			o, t, "a struct, union, array or sequence cannot be compared");
+	return add_field(o, t, &path, field_out);
+}
+
+/* Goes on from a composite to a part that is there whenever the whole is: the length of a sequence, a
+ * discriminator, the first element, a member that is not optional. */
+static bool descend(struct apus_wire_path *path)
+{
+	const struct apus_type *type = path->leaf;
+	uint32_t part = 0;
+
+	if (path->depth == APUS_WIRE_PATH_DEPTH)
+		return false;
+	switch (type->kind) {
+	case APUS_KIND_SEQUENCE: path->leaf = &apus_type_uint32; break;
+	case APUS_KIND_UNION:
+	case APUS_KIND_ARRAY: path->leaf = type->element; break;
+	default:
+		while (part < type->member_count && type->members[part].optional)
+			part++;
+		if (part == type->member_count)
+			return false;
+		path->leaf = type->members[part].type;
+		break;
+	}
+	path->parts[path->depth++] = part;
+	return true;
+}
+
+int apus_ctl_filter_use_presence(struct apus_ctl_filter_operands *o,
+				 const struct apus_ctl_filter_token *t, uint16_t *field_out)
+{
+	struct apus_wire_path path;
+	int result = resolve(o, t, &path);
+
+	if (result < 0)
+		return result;
+	while (class_of(path.leaf) < 0)
+		if (!descend(&path))
+			return apus_ctl_filter_fail_at(
+				o, t, "nothing but optional members tells whether this is there");
+	return add_field(o, t, &path, field_out);
 }
 
 /* ---- constants --------------------------------------------------------------------------------- */

@@ -40,25 +40,76 @@ MIXED = ('struct', False, [
     ('raw', ('seq', ('u8',), 8)), ('in', INNER), ('ina', OPEN), ('pair', ('array', ('string', 0), 2)),
     ('after', ('i64',)), ('triple', ('array', ('u64',), 3)), ('f', ('f32',)), ('w', ('seq', ('f64',), 3)), ('seqa', ('seq', OPEN, 4)),
     ('z', ('u8',))])
-TYPES = [SHAPE, SCALARS, DEEP, MIXED]
+CHOICE = ('union', {1: 'i', 2: 's', -2: 's', 3: 'in'}, 'f',
+          {'i': ('i64',), 's': ('string', 0), 'in': INNER, 'f': ('f32',)})
+RICH = ('struct', False, [
+    ('oi', ('opt', ('i32',))), ('os', ('opt', ('string', 0))), ('u', CHOICE), ('oin', ('opt', INNER)),
+    ('names', ('seq', ('string', 0), 4)), ('points', ('seq', INNER, 3)), ('arr', ('array', ('i16',), 4)),
+    ('ow', ('opt', ('seq', ('f64',), 3))), ('od', ('opt', ('f64',))), ('text', ('string', 0))])
+OPTIONAL_IDS = {'oi': 1, 'os': 9, 'oin': 49, 'ow': 97, 'od': 105}
+TYPES = [SHAPE, SCALARS, DEEP, MIXED, RICH]
 KEYWORDS = {'AND', 'OR', 'NOT', 'BETWEEN', 'TRUE', 'FALSE', 'LIKE', 'MATCH', 'IN', 'IS', 'NULL', 'ESCAPE'}
 
 
-def leaves(type_, prefix=''):
-    for name, member in type_[2]:
-        if member[0] == 'struct':
-            yield from leaves(member, prefix + name + '.')
-        elif member[0] not in ('seq', 'array'):
-            yield prefix + name, member
+COMPOSITE = ('struct', 'union', 'seq', 'array')
+UNBOUNDED = (('i16',), INNER, ('string', 0))  # elements of the sequences without a bound
+
+
+def plain(type_):
+    return type_[1] if type_[0] == 'opt' else type_
+
+
+def part_of(type_, part):
+    """Type of one part of a composite, `part` being a name or an index; or None."""
+    kind = type_[0]
+    if isinstance(part, int):
+        if kind == 'seq' and (part < type_[2] or type_[1] in UNBOUNDED) or kind == 'array' and part < type_[2]:
+            return type_[1]
+        return None
+    if kind == 'struct':
+        return plain(dict(type_[2]).get(part, (None,)))
+    if kind == 'union':
+        return ('i32',) if part == '_d' else type_[3].get(part)
+    return ('u32',) if kind in ('seq', 'string') and part == 'length' else None
+
+
+def split_path(path):
+    return [int(i) if i else name for name, i in re.findall(r'([A-Za-z_]\w*)|\[([0-9]+)\]', path)]
+
+
+def find_any(type_, path):
+    """The type of any part, or None."""
+    for part in split_path(path):
+        type_ = part_of(type_, part)
+        if not type_ or type_[0] is None:
+            return None
+    return type_
 
 
 def find(type_, path):
-    """The member's type, or None."""
-    for name in path.split('.'):
-        if type_ is None or type_[0] != 'struct':
-            return None
-        type_ = dict(type_[2]).get(name)
-    return type_ if type_ and type_[0] not in ('struct', 'seq', 'array') else None
+    """The type of a number or string, or None."""
+    found = find_any(type_, path)
+    return found if found and found[0] not in COMPOSITE else None
+
+
+def paths(type_, prefix=''):
+    """All parts of a type; of unbounded sequences one element more than samples have."""
+    kind = type_[0]
+    parts = {'struct': lambda: [n for n, _ in type_[2]], 'union': lambda: ['_d', *type_[3]],
+             'array': lambda: range(type_[2]), 'string': lambda: ['length'],
+             'seq': lambda: ['length', *range(type_[2] + (type_[1] in UNBOUNDED))]}.get(kind, lambda: [])
+    for part in parts():
+        path = f'{prefix}[{part}]' if isinstance(part, int) else f'{prefix}.{part}'.lstrip('.')
+        yield path
+        yield from paths(part_of(type_, part), path)
+
+
+PATHS = {id(t): list(paths(t)) for t in TYPES}
+LEAVES = {i: [(p, find(t, p)) for p in PATHS[i] if find(t, p)] for i, t in zip(PATHS, TYPES)}
+
+
+def leaves(type_):
+    return LEAVES[id(type_)]
 
 
 def class_of(type_):
@@ -79,6 +130,12 @@ def zero(type_):
         return b''
     if kind in ('f32', 'f64'):
         return 0.0
+    if kind in ('seq', 'opt'):
+        return [] if kind == 'seq' else None
+    if kind == 'array':
+        return [zero(type_[1]) for _ in range(type_[2])]
+    if kind == 'struct':
+        return {name: zero(member) for name, member in type_[2]}
     return b'\0' if kind == 'char' else False if kind == 'bool' else 0
 
 
@@ -112,6 +169,11 @@ def random_value(rng, type_):
         return [random_value(rng, type_[1]) for _ in range(rng.randint(0, type_[2]))]
     if kind == 'array':
         return [random_value(rng, type_[1]) for _ in range(type_[2])]
+    if kind == 'opt':
+        return None if rng.random() < 0.4 else random_value(rng, type_[1])
+    if kind == 'union':
+        d = rng.choice([1, 2, -2, 3, 0, 77])
+        return d, random_value(rng, type_[3][type_[1].get(d, type_[2])])
     return {name: random_value(rng, member) for name, member in type_[2]}
 
 
@@ -154,6 +216,9 @@ class Encoder:
         elif kind == 'struct':
             self.struct(type_, v, path)
             return
+        elif kind == 'union':
+            self.put('i', 4, v[0])
+            self.value(type_[3][type_[1].get(v[0], type_[2])], v[1])
         else:
             self.collection(type_, v)
         if path is not None:
@@ -171,10 +236,24 @@ class Encoder:
         else:
             write()
 
+    def optional(self, name, type_, v):
+        if self.xcdr2:
+            self.put('B', 1, v is not None)
+            if v is not None:
+                self.value(type_, v)
+            return
+        inner = Encoder(False, self.order == '>')  # alignment starts anew behind the header
+        if v is not None:
+            inner.value(type_, v)
+        self.out += bytes(-len(self.out) % 4)
+        self.out += struct.pack(self.order + 'HH', OPTIONAL_IDS[name], len(inner.out)) + inner.out
+
     def struct(self, type_, v, path):
         def write():
             for name, member in type_[2]:
-                if name in v:
+                if member[0] == 'opt':
+                    self.optional(name, member[1], v[name])
+                elif name in v:
                     self.value(member, v[name], None if path is None else f'{path}.{name}' if path else name)
         if not (self.xcdr2 and type_[1]):
             write()
@@ -204,7 +283,7 @@ TOKEN = re.compile(r"""\s*(?:
     (?P<number>[+-]?(?:0[xX][0-9a-fA-F]+[lL]?|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:[fF]|[lL])?)
       (?![0-9A-Za-z_.])) |
     (?P<quoted>['`](?:[^']|'')*'(?!')) |
-    (?P<word>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*(?![.\[])) |
+    (?P<word>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\])*(?![.\[])) |
     (?P<op><=|>=|<>|!=|==|=|<|>) |
     (?P<paren>[(),])
     )""", re.X | re.A)
@@ -280,12 +359,14 @@ def parse_leaf(tokens, binder):
     path = tokens[0]
     if path[0] != 'word' or not rest or rest[0][0] != 'key':
         raise Invalid
-    kind = binder.class_of(path)
     if rest[0][1] == 'IS':
+        if not find_any(binder.type, path[1]):
+            raise Invalid
         if negated or rest[1:] not in ([('key', 'NULL')], [('key', 'NOT'), ('key', 'NULL')]):
             raise Invalid
         binder.used.add(path[1])
         return ('NULL', path[1], len(rest) == 3)
+    kind = binder.class_of(path)
     if rest[0][1] == 'BETWEEN':
         if len(rest) != 4 or rest[2] != ('key', 'AND') or kind == 'bool':
             raise Invalid
@@ -500,11 +581,19 @@ def order(a, b):
 
 
 def lookup(sample, path, type_):
-    default = zero(find(type_, path))
-    for name in path.split('.'):
-        if name not in sample:
-            return default
-        sample = sample[name]
+    """The value, or None if it is absent. What an older sender did not know is zero."""
+    for part in split_path(path):
+        kind, below = type_[0], plain(part_of(type_, part))
+        if kind == 'union':
+            sample = sample[0] if part == '_d' else \
+                sample[1] if type_[1].get(sample[0], type_[2]) == part else None
+        elif kind in ('seq', 'array', 'string'):
+            sample = len(sample) if part == 'length' else sample[part] if part < len(sample) else None
+        else:
+            sample = sample.get(part, zero(dict(type_[2])[part]))
+        if sample is None:
+            return None
+        type_ = below
     return sample
 
 
@@ -516,10 +605,13 @@ def evaluate(node, sample, type_):
     if node[0] == 'NOT':
         return not evaluate(node[1], sample, type_)
     if node[0] == 'NULL':
-        return node[2]
+        return (lookup(sample, node[1], type_) is None) != node[2]
     if node[0] == 'RE':
-        return node[2].fullmatch(lookup(sample, node[1], type_)) is not None
+        text = lookup(sample, node[1], type_)
+        return text is not None and node[2].fullmatch(text) is not None
     a, b = (lookup(sample, v[1], type_) if v[0] == 'member' else v[1] for v in (node[1], node[3]))
+    if a is None or b is None:
+        return False
     o = order(a, b)
     if o is None:
         return node[2] == '<>'
@@ -609,6 +701,7 @@ def random_leaf(rng, type_, parameters):
         op = rng.choice(['=', '<>'])
     kind = rng.random()
     if kind < 0.08:
+        path = rng.choice(PATHS[id(type_)])
         return f"{path} {rng.choice(['IS', 'is'])} {rng.choice(['NULL', 'NOT NULL', 'not null'])}"
     negation = rng.choice(['', 'NOT ', 'not '])
     if kind < 0.25:
@@ -676,7 +769,8 @@ def random_payload(rng, type_, tree, used):
     payload, ends = encode(type_, sample, xcdr2, big)
     expected = '1' if evaluate(tree, sample, type_) else '0'
     whole = len(sample) == len(type_[2])
-    if rng.random() < 0.2 and whole and (xcdr2 or not type_[1]):
+    cuttable = type_ is not RICH and not any(c in path for path in used for c in ('[', 'length'))
+    if rng.random() < 0.2 and whole and cuttable and (xcdr2 or not type_[1]) and used <= set(p for p, _ in leaves(type_)):
         payload = payload[:rng.randrange(len(payload) + 1)]
         needed = max((end for path, end in ends.items() if path in used), default=4)
         for path in used:  # absent in an older nested struct: its delimited struct must still be there

@@ -208,9 +208,91 @@ static const struct apus_member filter_mixed_members[] = {
 static const struct apus_type filter_mixed =
 	FILTER_STRUCT(filter_mixed, "Mixed", APUS_FINAL, filter_mixed_members);
 
+#define FILTER_OPTIONAL(s, m, t)                                                \
+	{                                                                       \
+		.name = #m, .type = (t), .offset_bytes = offsetof(struct s, m), \
+		.id = offsetof(struct s, m) + 1, .optional = true               \
+	}
+
+/* A union of three cases and a default. */
+struct filter_choice {
+	int32_t d;
+	union {
+		int64_t i;
+		char *s;
+		struct filter_inner in;
+		float f;
+	};
+};
+
+static const int64_t filter_case_1[] = {1}, filter_case_2[] = {2, -2}, filter_case_3[] = {3};
+static const struct apus_member filter_choice_members[] = {
+	{.name = "i",
+	 .type = &apus_type_int64,
+	 .offset_bytes = offsetof(struct filter_choice, i),
+	 .id = 1,
+	 .case_count = 1,
+	 .cases = filter_case_1},
+	{.name = "s",
+	 .type = &apus_type_string,
+	 .offset_bytes = offsetof(struct filter_choice, s),
+	 .id = 2,
+	 .case_count = 2,
+	 .cases = filter_case_2},
+	{.name = "in",
+	 .type = &filter_inner,
+	 .offset_bytes = offsetof(struct filter_choice, in),
+	 .id = 3,
+	 .case_count = 1,
+	 .cases = filter_case_3},
+	{.name = "f",
+	 .type = &apus_type_float32,
+	 .offset_bytes = offsetof(struct filter_choice, f),
+	 .id = 4,
+	 .is_default = true},
+};
+static const struct apus_type filter_choice = {.name = "Choice",
+					       .kind = APUS_KIND_UNION,
+					       .size_bytes = sizeof(struct filter_choice),
+					       .align_bytes = alignof(struct filter_choice),
+					       .element = &apus_type_int32,
+					       .members = filter_choice_members,
+					       .member_count = 4};
+
+FILTER_ARRAY(filter_arr_i16, &apus_type_int16, int16_t, 4);
+
+/* What may be absent: optional members, union cases, elements. Final. */
+struct filter_rich {
+	int32_t *oi;
+	char *os;
+	struct filter_choice u;
+	struct filter_inner *oin;
+	struct apus_sequence names;
+	struct apus_sequence points;
+	int16_t arr[4];
+	struct apus_sequence *ow;
+	double *od;
+	char *text;
+};
+
+static const struct apus_member filter_rich_members[] = {
+	FILTER_OPTIONAL(filter_rich, oi, &apus_type_int32),
+	FILTER_OPTIONAL(filter_rich, os, &apus_type_string),
+	FILTER_MEMBER(filter_rich, u, &filter_choice),
+	FILTER_OPTIONAL(filter_rich, oin, &filter_inner),
+	FILTER_MEMBER(filter_rich, names, &filter_seq_string),
+	FILTER_MEMBER(filter_rich, points, &filter_seq_inner),
+	FILTER_MEMBER(filter_rich, arr, &filter_arr_i16),
+	FILTER_OPTIONAL(filter_rich, ow, &filter_seq_f64),
+	FILTER_OPTIONAL(filter_rich, od, &apus_type_float64),
+	FILTER_MEMBER(filter_rich, text, &apus_type_string),
+};
+static const struct apus_type filter_rich =
+	FILTER_STRUCT(filter_rich, "Rich", APUS_FINAL, filter_rich_members);
+
 /* All of them, in the order the oracle numbers them. */
 static const struct apus_type *const filter_types[] = {&apus_shape_type, &filter_scalars,
-						       &filter_deep, &filter_mixed};
+						       &filter_deep, &filter_mixed, &filter_rich};
 #define FILTER_TYPE_COUNT (sizeof(filter_types) / sizeof(filter_types[0]))
 
 #endif

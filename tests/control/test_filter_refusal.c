@@ -138,7 +138,7 @@ static void tokens_are_refused(void **state)
 		{"x[-1] = 5", 1, 1, "an index is a number"},
 		{"x[y] = 5", 1, 1, "an index is a number"},
 		{"x[1 = 5", 1, 2, "an index is a number"},
-		{"x[1]y = 5", 4, 1, "after ']'"},
+		{"x[1]y = 5", 4, 1, "a comparison is expected"},
 		{"x. = 5", 1, 1, "after '.'"},
 		{"\xc3\xa9 = 5", 0, 1, "unexpected character '?'"},
 		{"x = 0x10000000000000000", 4, 19, "at most 64 bits"},
