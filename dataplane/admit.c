@@ -206,7 +206,7 @@ static struct apus_dp_instance *find_instance(const struct apus_dp_inbox *inbox,
 	if (a->key || t->options.key_bytes_max == 0)
 		return apus_dp_instances_find(t, a->key,
 					      t->options.key_bytes_max ? a->key_bytes : 0);
-	return a->key_hash ? apus_dp_instances_find_hash(t, a->key_hash) : NULL;
+	return a->key_hash ? apus_dp_instances_find_hash(t, a->key_hash, a->hash_is_alias) : NULL;
 }
 
 /** Dispose and unregister without data: no filter, rate, lifespan or limit applies; only an owner (or

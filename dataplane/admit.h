@@ -60,6 +60,7 @@ struct apus_dp_arrival {
 	const uint8_t *key; /* canonical; NULL: only key_hash is known (notices) or keyless */
 	size_t key_bytes;
 	const uint8_t *key_hash; /* 16 bytes or NULL; used only without `key` */
+	bool hash_is_alias;      /* it is of the second form of the instance table's options */
 };
 
 struct apus_dp_admission {

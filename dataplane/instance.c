@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The instance table: two bucket arrays with linear probing and backward-shift deletion over one array of
+ * The instance table: up to three bucket arrays with linear probing and backward-shift deletion over one array of
  * instances that never move. Buckets are at least twice the places, so a probe ends soon.
  */
 #define XXH_INLINE_ALL
@@ -19,7 +19,7 @@
 
 /** Byte offsets of the parts in the memory given to init. */
 struct layout {
-	size_t items, writers, by_key, by_hash, generations, occupied, keys, total;
+	size_t items, writers, by_key, by_hash, by_alias, generations, occupied, keys, total;
 	uint32_t buckets, writer_words;
 };
 
@@ -45,6 +45,7 @@ static bool lay_out(const struct apus_dp_instances_options *o, struct layout *l)
 	l->writers = place(&l->total, o->capacity, l->writer_words * sizeof(uint64_t));
 	l->by_key = place(&l->total, l->buckets, sizeof(uint32_t));
 	l->by_hash = place(&l->total, o->key_hash ? l->buckets : 0, sizeof(uint32_t));
+	l->by_alias = place(&l->total, o->alias_hash ? l->buckets : 0, sizeof(uint32_t));
 	l->generations = place(&l->total, o->capacity, sizeof(uint32_t));
 	l->occupied = place(&l->total, (o->capacity + 63) / 64, sizeof(uint64_t));
 	l->keys = place(&l->total, o->capacity, o->key_bytes_max);
@@ -73,6 +74,7 @@ int apus_dp_instances_init(struct apus_dp_instances *t,
 	t->writers = (uint64_t *)(base + l.writers);
 	t->by_key = (uint32_t *)(base + l.by_key);
 	t->by_hash = options->key_hash ? (uint32_t *)(base + l.by_hash) : NULL;
+	t->by_alias = options->alias_hash ? (uint32_t *)(base + l.by_alias) : NULL;
 	t->generations = (uint32_t *)(base + l.generations);
 	t->occupied = (uint64_t *)(base + l.occupied);
 	t->keys = base + l.keys;
@@ -81,6 +83,8 @@ int apus_dp_instances_init(struct apus_dp_instances *t,
 	memset(t->by_key, 0xff, l.buckets * sizeof(uint32_t));
 	if (t->by_hash)
 		memset(t->by_hash, 0xff, l.buckets * sizeof(uint32_t));
+	if (t->by_alias)
+		memset(t->by_alias, 0xff, l.buckets * sizeof(uint32_t));
 	for (uint32_t i = 0; i < options->capacity; i++)
 		t->items[i].idle_next = i + 1 < options->capacity ? i + 1 : APUS_DP_NONE;
 	t->idle_first = t->idle_last = APUS_DP_NONE;
@@ -100,7 +104,9 @@ static uint64_t bucket_hash(const struct apus_dp_instances *t, const uint32_t *b
 {
 	const struct apus_dp_instance *i = &t->items[idx];
 
-	return buckets == t->by_key ? i->hash : hash_bytes(t, i->key_hash, 16);
+	if (buckets == t->by_key)
+		return i->hash;
+	return hash_bytes(t, buckets == t->by_alias ? i->alias_hash : i->key_hash, 16);
 }
 
 static void bucket_add(struct apus_dp_instances *t, uint32_t *buckets, uint32_t idx)
@@ -165,15 +171,17 @@ struct apus_dp_instance *apus_dp_instances_find(const struct apus_dp_instances *
 }
 
 struct apus_dp_instance *apus_dp_instances_find_hash(const struct apus_dp_instances *t,
-						     const uint8_t key_hash[16])
+						     const uint8_t key_hash[16], bool alias)
 {
-	if (!t->by_hash)
+	const uint32_t *buckets = alias ? t->by_alias : t->by_hash;
+
+	if (!buckets)
 		return NULL;
 	for (uint32_t b = (uint32_t)hash_bytes(t, key_hash, 16) & t->bucket_mask;
-	     t->by_hash[b] != APUS_DP_NONE; b = (b + 1) & t->bucket_mask) {
-		struct apus_dp_instance *i = &t->items[t->by_hash[b]];
+	     buckets[b] != APUS_DP_NONE; b = (b + 1) & t->bucket_mask) {
+		struct apus_dp_instance *i = &t->items[buckets[b]];
 
-		if (memcmp(i->key_hash, key_hash, 16) == 0)
+		if (memcmp(alias ? i->alias_hash : i->key_hash, key_hash, 16) == 0)
 			return i;
 	}
 	return NULL;
@@ -291,6 +299,8 @@ void apus_dp_instances_drop(struct apus_dp_instances *t, struct apus_dp_instance
 	bucket_remove(t, t->by_key, idx);
 	if (t->by_hash)
 		bucket_remove(t, t->by_hash, idx);
+	if (t->by_alias)
+		bucket_remove(t, t->by_alias, idx);
 	i->handle = APUS_INSTANCE_NONE;
 	i->idle_next = t->free_first;
 	t->free_first = idx;
@@ -325,6 +335,10 @@ struct apus_dp_instance *apus_dp_instances_insert(struct apus_dp_instances *t, c
 	if (t->by_hash) {
 		t->options.key_hash(t->options.key_hash_context, key, key_bytes, i->key_hash);
 		bucket_add(t, t->by_hash, idx);
+	}
+	if (t->by_alias) {
+		t->options.alias_hash(t->options.key_hash_context, key, key_bytes, i->alias_hash);
+		bucket_add(t, t->by_alias, idx);
 	}
 	t->count++;
 	idle_append(t, i);

@@ -24,6 +24,7 @@ struct apus_dp_instance {
 	apus_instance handle; /* 0 = free; never the same again when the place is reused */
 	uint64_t hash;        /* of the key bytes */
 	uint8_t key_hash[16];
+	uint8_t alias_hash[16]; /* the key hash in another vendor's form, if hashes have one */
 	uint32_t key_bytes;
 
 	uint8_t state;    /* enum apus_instance_state (1, 2, 4) */
@@ -71,6 +72,8 @@ struct apus_dp_instances_options {
 	uint32_t match_count_max;      /* writers */
 	uint64_t seed;                 /* of the table hash; random in production */
 	apus_dp_key_hash_fn *key_hash; /* NULL: key hashes are not looked up */
+	apus_dp_key_hash_fn
+		*alias_hash; /* a second form they are looked up in; NULL: there is none */
 	const void *key_hash_context;
 	void (*dropped)(void *context,
 			const struct apus_dp_instance *instance); /* before reuse; may be NULL */
@@ -85,6 +88,7 @@ struct apus_dp_instances {
 	uint64_t *writers;              /* [capacity * writer_words] */
 	uint32_t *by_key;               /* [bucket_count] item index or NONE */
 	uint32_t *by_hash;              /* [bucket_count] or NULL */
+	uint32_t *by_alias;             /* likewise */
 	uint32_t bucket_mask;
 	uint32_t writer_words;
 	uint32_t count;
@@ -104,9 +108,9 @@ int apus_dp_instances_init(struct apus_dp_instances *t,
 /** Finds by canonical key; NULL if unknown. */
 struct apus_dp_instance *apus_dp_instances_find(const struct apus_dp_instances *t,
 						const uint8_t *key, size_t key_bytes);
-/** Finds by key hash; NULL if unknown or hashes are not looked up. */
+/** Finds by key hash; NULL if unknown or hashes are not looked up. alias: it is of the second form. */
 struct apus_dp_instance *apus_dp_instances_find_hash(const struct apus_dp_instances *t,
-						     const uint8_t key_hash[16]);
+						     const uint8_t key_hash[16], bool alias);
 /** Finds by handle; NULL if it never existed or is gone. */
 struct apus_dp_instance *apus_dp_instances_get(const struct apus_dp_instances *t,
 					       apus_instance handle);

@@ -22,6 +22,13 @@ static void hash_key(const void *context, const uint8_t *key, size_t key_bytes,
 	apus_wire_key_hash(context, key, key_bytes, hash_out);
 }
 
+static void hash_key_fast(const void *context, const uint8_t *key, size_t key_bytes,
+			  uint8_t hash_out[16])
+{
+	/* Keys of the table are canonical. */
+	(void)apus_wire_key_hash_fast(context, key, key_bytes, hash_out);
+}
+
 /* Copies a payload into a slot and zeroes the padding to a multiple of 4. */
 uint32_t apus_dp_reader_store(struct apus_dp_reader *r, const uint8_t *payload, size_t bytes)
 {
@@ -73,6 +80,7 @@ static int create_inbox(struct apus_dp_reader *r)
 		o->history.instances.capacity = 1;
 	} else {
 		o->history.instances.key_hash = hash_key;
+		o->history.instances.alias_hash = r->plan.fast_differs ? hash_key_fast : NULL;
 		o->history.instances.key_hash_context = &r->plan;
 	}
 	bytes = apus_dp_inbox_bytes(o);

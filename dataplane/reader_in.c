@@ -39,11 +39,35 @@ static enum apus_dp_admit_result to_sink(struct apus_dp_reader_state *s,
 	return APUS_DP_STORED;
 }
 
-/* Names the instance: by the key in the payload, else by the key that a short hash holds in clear, else
- * by the hash itself (a notice for an instance already known). False: it names none. */
-static bool name_instance(struct apus_dp_reader *r, const struct apus_dp_incoming *in,
+/* Names the instance of a notice by its key hash: by the key that a short hash holds in clear, else by the
+ * hash itself. Interop: what a hash is made of depends on the vendor, see wire/key.h. */
+static void name_by_hash(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in,
+			 struct apus_dp_arrival *a, uint8_t *key)
+{
+	struct apus_dp_reader *r = s->reader;
+	int n;
+
+	if (r->plan.fast_differs && s->guid.bytes[0] == 0x01 && s->guid.bytes[1] == 0x0f) {
+		a->key_hash = in->key_hash;
+		a->hash_is_alias = true;
+		return;
+	}
+	n = apus_wire_key_from_clear(&r->plan, in->key_hash, key, APUS_DP_KEY_BYTES_MAX);
+	if (n >= 0 && (!r->plan.use_md5 ||
+		       apus_dp_instances_find(&r->inbox.history.instances, key, (size_t)n))) {
+		a->key = key;
+		a->key_bytes = (size_t)n;
+	} else {
+		a->key_hash = in->key_hash;
+	}
+}
+
+/* Names the instance: by the key in the payload, else by its hash (a notice for an instance already
+ * known). False: it names none. */
+static bool name_instance(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in,
 			  struct apus_dp_arrival *a, uint8_t *key)
 {
+	struct apus_dp_reader *r = s->reader;
 	int n;
 
 	if (r->plan.max_bytes == 0)
@@ -59,13 +83,7 @@ static bool name_instance(struct apus_dp_reader *r, const struct apus_dp_incomin
 	}
 	if (!in->key_hash)
 		return false;
-	n = apus_wire_key_from_hash(&r->plan, in->key_hash, key, APUS_DP_KEY_BYTES_MAX);
-	if (n >= 0) {
-		a->key = key;
-		a->key_bytes = (size_t)n;
-	} else {
-		a->key_hash = in->key_hash;
-	}
+	name_by_hash(s, in, a, key);
 	return true;
 }
 
@@ -102,7 +120,7 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 		apus_counter_add(&r->counters.bad_key, 1);
 		return APUS_DP_MALFORMED;
 	}
-	if (!name_instance(r, in, &a, key)) {
+	if (!name_instance(s, in, &a, key)) {
 		apus_counter_add(&r->counters.bad_key, 1);
 		return APUS_DP_MALFORMED;
 	}

@@ -197,6 +197,34 @@ static uint64_t longest_key(const struct apus_wire_keyplan *plan)
 	return pos;
 }
 
+/* Longest XCDR1 form in declaration order, for apus_wire_key_hash_fast(); UINT64_MAX if a string has no
+ * bound. `*differs_out`: it may have other bytes than the canonical key. */
+static uint64_t longest_fast(const struct apus_wire_keyplan *plan, bool *differs_out)
+{
+	uint64_t pos = 0;
+	bool open = false, strings = false;
+
+	*differs_out = false;
+	for (uint16_t i = 0, leaf = 0; i < plan->step_count; i++) {
+		const struct apus_wire_keystep *step = &plan->steps[i];
+		uint64_t mask = (step->wire_bytes ? step->wire_bytes : 4) - 1;
+
+		if (step->op != STEP_LEAF)
+			continue;
+		*differs_out |= plan->canonical[leaf++] != i || step->dheader ||
+				(mask == 7 && (strings || ((pos + 3) & 4)));
+		pos = (pos + mask) & ~mask;
+		if (step->wire_bytes) {
+			pos += (uint64_t)step->wire_bytes * step->count;
+			continue;
+		}
+		strings = true;
+		open |= step->type->bound == 0;
+		pos += 5 + (uint64_t)step->type->bound;
+	}
+	return open ? UINT64_MAX : pos;
+}
+
 static void finish_plan(struct apus_wire_keyplan *plan)
 {
 	const struct apus_wire_keystep *steps = plan->steps;
@@ -237,6 +265,8 @@ int apus_wire_keyplan_init(struct apus_wire_keyplan *plan, const struct apus_typ
 	if (longest != UINT64_MAX && longest > limit_bytes)
 		return APUS_ELIMIT;
 	plan->use_md5 = longest > 16;
+	plan->fast_md5 = longest_fast(plan, &plan->fast_differs) > 16;
+	plan->fast_differs |= plan->fast_md5 != plan->use_md5;
 	plan->max_bytes = longest == UINT64_MAX ? limit_bytes : (uint32_t)longest;
 	return 0;
 }
@@ -365,18 +395,25 @@ static bool leaves_by_declaration(const struct apus_wire_keyplan *plan, struct a
 
 /*
  * Key-only payloads come in two forms. Interop: Cyclone 0.10.2 orders the keys by member id and
- * omits the DHEADERs of structs; XTypes keeps declaration order and DHEADERs. The first is tried
- * first: the exact end, and the NULs of strings, tell them apart.
+ * omits the DHEADERs of structs; XTypes keeps declaration order and DHEADERs. The one that ends exactly
+ * where the payload does is taken, Cyclone's if both do; then one that leaves what may be padding.
  */
 static bool leaves_from_key_payload(const struct apus_wire_keyplan *plan, struct apus_wire_cdr *c,
 				    struct leaf_ref *refs)
 {
-	struct apus_wire_cdr again = *c;
+	struct apus_wire_cdr by_id = *c, declared = *c;
+	bool may_declare = c->xcdr2 || c->members;
 
-	if (leaves_by_id(plan, c, refs) && apus_wire_cdr_left(c) < 4)
+	if (leaves_by_id(plan, &by_id, refs) && apus_wire_cdr_left(&by_id) == 0)
 		return true;
-	return (again.xcdr2 || again.members) && leaves_by_declaration(plan, &again, true, refs) &&
-	       apus_wire_cdr_left(&again) < 4;
+	if (may_declare && leaves_by_declaration(plan, &declared, true, refs) &&
+	    apus_wire_cdr_left(&declared) == 0)
+		return true;
+	by_id = declared = *c;
+	if (leaves_by_id(plan, &by_id, refs) && apus_wire_cdr_left(&by_id) < 4)
+		return true;
+	return may_declare && leaves_by_declaration(plan, &declared, true, refs) &&
+	       apus_wire_cdr_left(&declared) < 4;
 }
 
 /* The bytes of a canonical key as a cursor: a key-only XCDR2 body in big-endian order. */
@@ -593,13 +630,75 @@ void apus_wire_key_hash(const struct apus_wire_keyplan *plan, const uint8_t *key
 	MD5Final(hash_out, &md5);
 }
 
+/* Bytes on their way into a hash: MD5 of all, and the first 16 in clear. */
+struct hash_stream {
+	MD5_CTX md5;
+	uint8_t clear[16];
+	size_t pos;
+};
+
+static void stream(struct hash_stream *s, const void *bytes, size_t count)
+{
+	if (s->pos < sizeof(s->clear))
+		memcpy(s->clear + s->pos, bytes,
+		       count < sizeof(s->clear) - s->pos ? count : sizeof(s->clear) - s->pos);
+	MD5Update(&s->md5, bytes, count);
+	s->pos += count;
+}
+
+static void stream_leaf(struct hash_stream *s, const struct apus_wire_keystep *step,
+			const struct leaf_ref *ref)
+{
+	static const uint8_t zeros[8];
+	const size_t align = step->wire_bytes ? step->wire_bytes : 4;
+	const uint32_t chars = ref->bytes + 1;
+	const uint8_t length[4] = {(uint8_t)(chars >> 24), (uint8_t)(chars >> 16),
+				   (uint8_t)(chars >> 8), (uint8_t)chars};
+
+	stream(s, zeros, -s->pos & (align - 1));
+	if (step->wire_bytes == 0)
+		stream(s, length, sizeof(length));
+	stream(s, ref->data, ref->bytes);
+	if (step->wire_bytes == 0)
+		stream(s, zeros, 1);
+}
+
+bool apus_wire_key_hash_fast(const struct apus_wire_keyplan *plan, const uint8_t *key,
+			     size_t key_bytes, uint8_t hash_out[16])
+{
+	struct leaf_ref refs[APUS_WIRE_KEY_LEAVES_MAX];
+	struct hash_stream s = {.pos = 0};
+	size_t length;
+
+	if (plan->leaf_count == 0 || !leaves_from_canonical(plan, key, key_bytes, refs, &length) ||
+	    length != key_bytes)
+		return false;
+	MD5Init(&s.md5);
+	for (uint16_t i = 0; i < plan->step_count; i++)
+		if (plan->steps[i].op == STEP_LEAF)
+			stream_leaf(&s, &plan->steps[i], &refs[plan->steps[i].first]);
+	if (plan->fast_md5)
+		MD5Final(hash_out, &s.md5);
+	else
+		memcpy(hash_out, s.clear, sizeof(s.clear));
+	return true;
+}
+
 int apus_wire_key_from_hash(const struct apus_wire_keyplan *plan, const uint8_t hash[16],
 			    uint8_t *key_out, size_t key_bytes_max)
+{
+	if (plan->use_md5)
+		return APUS_ENOTSUP;
+	return apus_wire_key_from_clear(plan, hash, key_out, key_bytes_max);
+}
+
+int apus_wire_key_from_clear(const struct apus_wire_keyplan *plan, const uint8_t hash[16],
+			     uint8_t *key_out, size_t key_bytes_max)
 {
 	struct leaf_ref refs[APUS_WIRE_KEY_LEAVES_MAX];
 	size_t length;
 
-	if (plan->use_md5 || plan->leaf_count == 0)
+	if (plan->leaf_count == 0)
 		return APUS_ENOTSUP;
 	if (!leaves_from_canonical(plan, hash, 16, refs, &length))
 		return APUS_EENCODING;

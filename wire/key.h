@@ -7,8 +7,9 @@
  * order of member id, as big-endian XCDR2 (alignment at most 4) without the DHEADERs of structs. It
  * is what RTPS 2.5 §9.6.4.8 and XTypes 1.3 §7.6.8 hash, and two samples are of one instance exactly
  * if these bytes are equal, whatever byte order or representation they came in. Interop: Cyclone
- * 0.10.2 hashes the same bytes (measured). Fast DDS 2.9.1 serialises keys as XCDR1, so its hash
- * must differ where an 8-byte key stands behind a smaller one (not measured).
+ * 0.10.2 hashes the same bytes (measured), but decides by the actual length whether in clear. Types
+ * for Fast DDS 2.9.1 serialise keys as XCDR1 in declaration order, so that their hash differs where that
+ * form does: apus_wire_key_hash_fast(). A hash is looked up by the form of the vendor it comes from.
  *
  * A plan is prepared once per type (apus_wire_keyplan_init) and immutable afterwards: any number of
  * threads may use it at once. No function here allocates. Payloads are untrusted.
@@ -43,9 +44,11 @@ struct apus_wire_keyplan {
 	uint32_t max_bytes; /* = apus_wire_key_max() */
 	uint16_t step_count;
 	uint16_t leaf_count;
-	bool use_md5;     /* the longest possible key exceeds 16 bytes */
-	bool string_only; /* final or appendable, the only key is a string as first member */
-	bool indirect;    /* some key is held by pointer */
+	bool use_md5;      /* the longest possible key exceeds 16 bytes */
+	bool string_only;  /* final or appendable, the only key is a string as first member */
+	bool indirect;     /* some key is held by pointer */
+	bool fast_differs; /* apus_wire_key_hash_fast() may differ from apus_wire_key_hash() */
+	bool fast_md5;     /* the longest possible key of that form exceeds 16 bytes */
 	struct apus_wire_keystep steps[APUS_WIRE_KEY_STEPS_MAX];
 	uint16_t
 		canonical[APUS_WIRE_KEY_LEAVES_MAX]; /* canonical[i]: step index of the i-th leaf */
@@ -91,11 +94,27 @@ int apus_wire_key_from_sample(const struct apus_wire_keyplan *plan, const void *
 /**
  * Computes the 16-byte key hash (PID_KEY_HASH) of a canonical key: the key padded with zeros if the
  * type's *longest possible* key fits 16 bytes, else its MD5 (RTPS 2.5 §9.6.4.8). A keyless type
- * gives zeros. Interop: Cyclone 0.10.2 decides by the actual length, so its hashes of string keys
- * differ.
+ * gives zeros.
  */
 void apus_wire_key_hash(const struct apus_wire_keyplan *plan, const uint8_t *key, size_t key_bytes,
 			uint8_t hash_out[16]);
+
+/**
+ * The key hash of types for Fast DDS, as its generator makes them: of the keys in declaration order in
+ * big-endian XCDR1, that is 8-byte numbers aligned to 8 and arrays without DHEADER; in clear if the
+ * longest possible such form fits 16 bytes. key: canonical. Returns false, with nothing written, if it
+ * is not a canonical key of the type. Interop: Fast DDS 2.9.1.
+ */
+bool apus_wire_key_hash_fast(const struct apus_wire_keyplan *plan, const uint8_t *key,
+			     size_t key_bytes, uint8_t hash_out[16]);
+
+/**
+ * As apus_wire_key_from_hash(), for a sender that writes a key in clear wherever it is short enough, even
+ * if others of the type are not. What comes back is a guess: an MD5 may look like a key.
+ * Interop: Cyclone DDS 0.10.2.
+ */
+int apus_wire_key_from_clear(const struct apus_wire_keyplan *plan, const uint8_t hash[16],
+			     uint8_t *key_out, size_t key_bytes_max);
 
 /**
  * Recovers the canonical key from a key hash that holds it in clear.

@@ -21,6 +21,14 @@ static void fake_hash(const void *context, const uint8_t *key, size_t key_bytes,
 	memcpy(hash_out + 3, key, key_bytes);
 }
 
+/* Another form of the same hash. */
+static void fake_alias(const void *context, const uint8_t *key, size_t key_bytes,
+		       uint8_t hash_out[16])
+{
+	fake_hash(context, key, key_bytes, hash_out);
+	hash_out[0] = 0x5a;
+}
+
 struct drops {
 	uint32_t count;
 	apus_instance last;
@@ -99,9 +107,9 @@ static void found_by_key_hash_and_handle(void **state)
 	assert_null(find(&t, "RE"));
 	assert_null(find(&t, "GREEN")); /* too long to be in it */
 	fake_hash(NULL, (const uint8_t *)"RED", 3, hash);
-	assert_ptr_equal(apus_dp_instances_find_hash(&t, hash), red);
+	assert_ptr_equal(apus_dp_instances_find_hash(&t, hash, false), red);
 	hash[15] ^= 1;
-	assert_null(apus_dp_instances_find_hash(&t, hash));
+	assert_null(apus_dp_instances_find_hash(&t, hash, false));
 	assert_ptr_equal(apus_dp_instances_get(&t, red->handle), red);
 	assert_null(apus_dp_instances_get(&t, APUS_INSTANCE_NONE));
 	assert_null(apus_dp_instances_get(&t, red->handle + ((apus_instance)1 << 32)));
@@ -111,6 +119,33 @@ static void found_by_key_hash_and_handle(void **state)
 	assert_true(red->view_new);
 	assert_null(insert(&t, "GREEN"));
 	assert_int_equal(t.count, 2);
+	free(memory);
+}
+
+/* The two forms are looked up apart, and forgotten with their instance. */
+static void found_by_an_alias_of_its_hash(void **state)
+{
+	struct drops drops = {0};
+	struct apus_dp_instances_options o = options(1, &drops);
+	struct apus_dp_instances t;
+	struct apus_dp_instance *red;
+	uint8_t hash[16], alias[16];
+	void *memory;
+
+	(void)state;
+	o.alias_hash = fake_alias;
+	memory = make(&t, &o);
+	red = insert(&t, "RED");
+	fake_hash(NULL, (const uint8_t *)"RED", 3, hash);
+	fake_alias(NULL, (const uint8_t *)"RED", 3, alias);
+	assert_ptr_equal(apus_dp_instances_find_hash(&t, hash, false), red);
+	assert_ptr_equal(apus_dp_instances_find_hash(&t, alias, true), red);
+	assert_null(apus_dp_instances_find_hash(&t, alias, false));
+	assert_null(apus_dp_instances_find_hash(&t, hash, true));
+	assert_non_null(insert(&t, "BLUE")); /* in its place */
+	assert_null(apus_dp_instances_find_hash(&t, alias, true));
+	fake_alias(NULL, (const uint8_t *)"BLUE", 4, alias);
+	assert_non_null(apus_dp_instances_find_hash(&t, alias, true));
 	free(memory);
 }
 
@@ -186,7 +221,7 @@ static void keyless(void **state)
 	only = apus_dp_instances_insert(&t, NULL, 0);
 	assert_non_null(only);
 	assert_ptr_equal(apus_dp_instances_find(&t, NULL, 0), only);
-	assert_null(apus_dp_instances_find_hash(&t, (const uint8_t *)"0123456789abcdef"));
+	assert_null(apus_dp_instances_find_hash(&t, (const uint8_t *)"0123456789abcdef", false));
 	free(memory);
 }
 
@@ -219,7 +254,7 @@ static void random_operations(void **state)
 		key[3] = (uint8_t)(k * 7);
 		i = apus_dp_instances_find(&t, key, 4);
 		fake_hash(NULL, key, 4, hash);
-		assert_ptr_equal(apus_dp_instances_find_hash(&t, hash), i);
+		assert_ptr_equal(apus_dp_instances_find_hash(&t, hash, false), i);
 		assert_int_equal(i != NULL, idle_since[k] != ABSENT);
 		if (i) {
 			assert_ptr_equal(apus_dp_instances_get(&t, i->handle), i);
@@ -264,6 +299,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(options_out_of_range),
 		cmocka_unit_test(found_by_key_hash_and_handle),
+		cmocka_unit_test(found_by_an_alias_of_its_hash),
 		cmocka_unit_test(only_idle_instances_make_room),
 		cmocka_unit_test(a_disposed_instance_is_idle_despite_its_writers),
 		cmocka_unit_test(keyless),

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "describe.h"
 #include "sample.h"
 #include "tools/json.h"
 #include "wire/cdr.h"
@@ -480,43 +481,13 @@ static void check_evolution(struct sample_random *random, const char *from_name,
 	}
 }
 
-/* A type as JSON, for oracle.py. */
-static void print_type(const struct apus_type *type)
-{
-	printf("{\"kind\":%u,\"ext\":%u,\"bound\":%u,\"size\":%u", type->kind, type->extensibility,
-	       type->bound, type->size_bytes);
-	if (type->element) {
-		printf(",\"element\":");
-		print_type(type->element);
-	}
-	printf(",\"labels\":{");
-	for (uint32_t i = 0; i < type->label_count; i++)
-		printf("%s\"%d\":\"%s\"", i ? "," : "", type->labels[i].value,
-		       type->labels[i].name);
-	printf("},\"members\":[");
-	for (uint32_t i = 0; i < type->member_count; i++) {
-		const struct apus_member *m = &type->members[i];
-
-		printf("%s{\"name\":\"%s\",\"id\":%u,\"optional\":%d,\"must\":%d,\"default\":%d,"
-		       "\"cases\":[",
-		       i ? "," : "", m->name, m->id, m->optional, m->must_understand || m->key,
-		       m->is_default);
-		for (uint32_t c = 0; c < m->case_count; c++)
-			printf("%s%lld", c ? "," : "", (long long)m->cases[c]);
-		printf("],\"type\":");
-		print_type(m->type);
-		printf("}");
-	}
-	printf("]}");
-}
-
 static void dump(struct sample_random *random)
 {
 	for (size_t i = 0; i < SHAPE_COUNT; i++) {
 		const struct apus_type *type = shapes[i].type;
 
 		printf("type %s ", shapes[i].name);
-		print_type(type);
+		describe_type(type);
 		putchar('\n');
 		for (int n = 0; n < 20; n++) {
 			int bytes;
