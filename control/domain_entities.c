@@ -36,7 +36,8 @@ static int check_options(const struct apus_participant *p, const struct apus_end
 	n = strlen(o->topic);
 	if (n == 0 || n > APUS_WIRE_NAME_BYTES || o->worker_idx >= p->worker_count)
 		return APUS_EINVAL;
-	if (is_writer && (o->filter_expression || o->filter_name || o->filter_parameter_count))
+	if (is_writer &&
+	    (o->filter_expression || o->filter_name || o->filter_parameter_count || o->value_bytes))
 		return APUS_EINVAL;
 	return 0;
 }
@@ -467,9 +468,11 @@ int apus_reader_create(struct apus_participant *participant,
 		rc = complete_qos(participant, options, false, &qos);
 	if (rc != 0)
 		return rc;
-	r = calloc(1, sizeof(*r));
+	r = calloc(1, sizeof(*r) + options->value_bytes);
 	if (!r)
 		return APUS_ENOMEM;
+	r->values = (uint8_t *)(r + 1);
+	r->value_bytes = options->value_bytes;
 	r->participant = participant;
 	r->worker = participant->workers[options->worker_idx];
 	r->type = options->type;

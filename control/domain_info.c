@@ -221,6 +221,7 @@ static const struct named reader_counters[] = {
 	COUNTER(apus_dp_reader_counters, results[APUS_DP_EXPIRED], "reader.expired"),
 	COUNTER(apus_dp_reader_counters, results[APUS_DP_REFUSED], "reader.refused"),
 	COUNTER(apus_dp_reader_counters, results[APUS_DP_MALFORMED], "reader.malformed"),
+	COUNTER(apus_dp_reader_counters, values_refused, "reader.values_refused"),
 };
 
 static const struct named writer_counters[] = {

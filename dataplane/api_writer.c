@@ -258,8 +258,9 @@ int apus_write_cdr(struct apus_writer *writer, const void *payload, size_t paylo
 	if (!apus_dp_alive(writer->fork_count))
 		return APUS_ECLOSED;
 	apus_dp_worker_take_turn(writer->worker); /* the scratch memory is the turn's */
-	rc = apus_type_decode(writer->type, payload, payload_bytes, false, writer->scratch,
-			      (uint8_t *)writer->scratch + size, writer->scratch_bytes - size);
+	/* A view: what is not converted needs no room, however large it is. */
+	rc = apus_type_view(writer->type, payload, payload_bytes, false, writer->scratch,
+			    (uint8_t *)writer->scratch + size, writer->scratch_bytes - size);
 	apus_dp_worker_end_turn(writer->worker);
 	if (rc < 0)
 		return rc;

@@ -59,6 +59,8 @@ struct apus_reader {
 	struct apus_dp_reader *dp;
 	struct apus_dp_worker *worker;
 	const struct apus_type *type;
+	uint8_t *values; /* the arena of apus_take_next() and its like, behind this struct */
+	uint32_t value_bytes;
 	uint32_t fork_count;
 	uint64_t filter_generation; /* under control's lock */
 	struct apus_participant *participant;

@@ -91,6 +91,8 @@ struct apus_dp_reader_counters {
 	struct apus_counter other_route; /* of a writer that is served on another route */
 	struct apus_counter matches_refused;
 	struct apus_counter delivered; /* samples made available */
+	struct apus_counter
+		values_refused; /* taken, but no value of the type, or above value_bytes */
 	struct apus_counter results[APUS_DP_ADMIT_RESULTS];
 };
 

@@ -72,6 +72,10 @@ struct apus_endpoint_options {
 	struct apus_publisher *publisher;
 	struct apus_subscriber *subscriber;
 
+	uint32_t
+		value_bytes; /**< readers: arena for what one value holds by pointer (unbounded strings,
+			       *   sequences, optional and external members), see apus_take_next(); 0: none */
+
 	/* Readers only: a content filter, or NULL. */
 	const char
 		*filter_name; /**< name of the filtered topic; NULL = "<topic>_filtered" + number */
@@ -236,6 +240,29 @@ APUS_API apus_instance apus_reader_lookup_instance(struct apus_reader *reader, c
  *  ones included. Returns its length, APUS_ENOENT, APUS_ELIMIT (payload_bytes). */
 APUS_API int apus_reader_instance_key(struct apus_reader *reader, apus_instance instance,
 				      void *payload_out, size_t payload_bytes);
+/**
+ * Takes the next sample and deserialises it into `*value_out`, memory of the caller's as large as the
+ * reader's type; nothing is lent. What the value holds by pointer is in the reader's arena
+ * (`value_bytes` of its options) and stays valid until the next of these three calls for the same reader,
+ * which therefore must not overlap. Without valid data the key members are set, and the others zero.
+ * info_out may be NULL. Allocates nothing.
+ * Returns 1, 0 (nothing to take), APUS_EENCODING (not a sample of the type), APUS_ELIMIT (larger than
+ * the arena, or too many samples are lent). What cannot be deserialised is taken nevertheless and counted
+ * as reader.values_refused; the value is all zero then, never half-filled.
+ */
+APUS_API int apus_take_next(struct apus_reader *reader, void *value_out,
+			    struct apus_sample_info *info_out, const struct apus_select *select);
+/** Like apus_take_next(), but the sample stays in the history, marked as read. */
+APUS_API int apus_read_next(struct apus_reader *reader, void *value_out,
+			    struct apus_sample_info *info_out, const struct apus_select *select);
+/**
+ * The value of a lent sample, without copies where that can be: as apus_type_view(), with the reader's
+ * arena. Valid until the sample is returned or the next of these three calls, whichever is first.
+ * Returns 0, APUS_EENCODING, APUS_ELIMIT (counted as above; the sample stays lent, so that
+ * apus_type_decode() can try with a larger arena).
+ */
+APUS_API int apus_sample_value(struct apus_reader *reader, const struct apus_sample *sample,
+			       void *value_out);
 /** Gives lent samples back. Returns 0, APUS_EINVAL if one was not lent (the others are returned). */
 APUS_API int apus_return(struct apus_reader *reader, struct apus_sample *samples, uint32_t count);
 /** Waits until the reader has samples, up to timeout_ns. Returns 0 or APUS_ETIMEDOUT. Sleeps, unless the

@@ -9,70 +9,13 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-static _Atomic bool counting;
-static _Atomic unsigned long allocations;
-
-static void note(void)
-{
-	if (atomic_load(&counting))
-		atomic_fetch_add(&allocations, 1);
-}
-
-void *__real_malloc(size_t);
-void *__real_calloc(size_t, size_t);
-void *__real_realloc(void *, size_t);
-void *__real_aligned_alloc(size_t, size_t);
-int __real_posix_memalign(void **, size_t, size_t);
-char *__real_strdup(const char *);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t m);
-void *__wrap_realloc(void *p, size_t n);
-void *__wrap_aligned_alloc(size_t a, size_t n);
-int __wrap_posix_memalign(void **p, size_t a, size_t n);
-char *__wrap_strdup(const char *s);
-
-void *__wrap_malloc(size_t n)
-{
-	note();
-	return __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t m)
-{
-	note();
-	return __real_calloc(n, m);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-	note();
-	return __real_realloc(p, n);
-}
-
-void *__wrap_aligned_alloc(size_t a, size_t n)
-{
-	note();
-	return __real_aligned_alloc(a, n);
-}
-
-int __wrap_posix_memalign(void **p, size_t a, size_t n)
-{
-	note();
-	return __real_posix_memalign(p, a, n);
-}
-
-char *__wrap_strdup(const char *s)
-{
-	note();
-	return __real_strdup(s);
-}
+#include "tests/api/allocations.h"
 
 static struct apus_participant *participant(const char *transport)
 {
@@ -128,6 +71,7 @@ static void run(const char *transport)
 	struct apus_shape shape = {.color = "RED", .shapesize = 30};
 	uint32_t got = 0;
 	int32_t next = 0;
+	unsigned long count;
 
 	apus_qos_writer_default(&wq);
 	apus_qos_reader_default(&rq);
@@ -139,8 +83,7 @@ static void run(const char *transport)
 	assert_int_equal(apus_writer_wait_matched(w, 1, 5 * INT64_C(1000000000)), 0);
 	assert_int_equal(apus_reader_wait_matched(r, 1, 5 * INT64_C(1000000000)), 0);
 
-	atomic_store(&allocations, 0);
-	atomic_store(&counting, true);
+	allocations_begin();
 	for (int32_t x = 0; x < SAMPLES; x++) {
 		shape.x = x;
 		assert_int_equal(apus_write(w, &shape), 0);
@@ -152,9 +95,9 @@ static void run(const char *transport)
 		got += drain(r, &next);
 	}
 	assert_int_equal(apus_writer_wait_acked(w, 5 * INT64_C(1000000000)), 0);
-	atomic_store(&counting, false);
+	count = allocations_end();
 	assert_int_equal(got, SAMPLES);
-	assert_int_equal(atomic_load(&allocations), 0);
+	assert_int_equal(count, 0);
 	apus_participant_destroy(a);
 	apus_participant_destroy(b);
 }
@@ -176,12 +119,10 @@ static void test_counter_counts(void **state)
 	void *volatile p;
 
 	(void)state;
-	atomic_store(&allocations, 0);
-	atomic_store(&counting, true);
+	allocations_begin();
 	p = malloc(10);
-	atomic_store(&counting, false);
+	assert_int_equal(allocations_end(), 1);
 	free(p);
-	assert_int_equal(atomic_load(&allocations), 1);
 }
 
 int main(void)
