@@ -97,15 +97,20 @@ static int lex_name(struct apus_ctl_filter_lexer *lx, struct apus_ctl_filter_tok
 		    struct apus_filter_error *error)
 {
 	const char *text = lx->text;
+	bool closed = false; /* by an index, behind which no name goes on */
 
-	for (;;) {
-		if (is_name(text[lx->at]) ||
-		    (text[lx->at] == '.' && is_name_start(text[lx->at + 1])))
+	while (is_name(text[lx->at]) && !closed) {
+		while (is_name(text[lx->at]))
 			lx->at++;
-		else if (text[lx->at] != '[')
-			break;
-		else if (skip_index(lx, error) < 0)
-			return APUS_EFILTER;
+		while (text[lx->at] == '[') {
+			if (skip_index(lx, error) < 0)
+				return APUS_EFILTER;
+			closed = true;
+		}
+		if (text[lx->at] == '.' && is_name_start(text[lx->at + 1])) {
+			lx->at++;
+			closed = false;
+		}
 	}
 	if (text[lx->at] == '.')
 		return apus_ctl_filter_fail(error, lx->at, 1,

@@ -69,7 +69,7 @@ struct apus_dp_cache {
 	struct apus_dp_cache_instance *instances; /* per key index */
 	uint32_t *by_seq;                         /* open addressing on the sequence number */
 	uint32_t seq_mask;
-	uint32_t strays; /* entries of by_seq that are not in their own bucket */
+	uint32_t strays;     /* entries of by_seq that are not in their own bucket */
 	uint32_t head, tail; /* by sequence number; APUS_SHM_NO_SLOT = empty */
 	uint32_t count;
 };

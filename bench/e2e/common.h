@@ -45,7 +45,7 @@ struct options {
 	const char *transport;
 	bool json;
 	const char *only; /**< throughput: kinds that have this in their name; NULL: all */
-	bool peers; /**< throughput: measure other implementations too */
+	bool peers;       /**< throughput: measure other implementations too */
 };
 
 /** Parses the command line over the defaults in `*options`, and finds the cores. --help prints `usage` and

@@ -22,8 +22,8 @@ struct peer_options {
 	bool writer;
 	bool reliable;
 	bool batch;
-	uint32_t bytes;   /* 16, 256, 4096 or 1048576 */
-	uint32_t history; /* KEEP_ALL with room for so many */
+	uint32_t bytes;                                    /* 16, 256, 4096 or 1048576 */
+	uint32_t history;                                  /* KEEP_ALL with room for so many */
 	void (*on_sample)(void *user, const void *sample); /* readers */
 	void *user;
 };

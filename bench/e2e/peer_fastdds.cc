@@ -164,8 +164,8 @@ void make_endpoint(Endpoint *e, Topic *topic)
 
 		set_qos(o, qos);
 		e->sample = new uint64_t[o.bytes / 8];
-		e->reader = subscriber->create_datareader(topic, qos, e,
-							  StatusMask::data_available());
+		e->reader =
+			subscriber->create_datareader(topic, qos, e, StatusMask::data_available());
 	}
 }
 
@@ -213,7 +213,7 @@ void fastdds_drain(void *endpoint)
 		e->writer->wait_for_acknowledgments(Duration_t(2, 0));
 }
 
-const peer fastdds = {"fastdds",       false,	       fastdds_open,
+const peer fastdds = {"fastdds",       false,         fastdds_open,
 		      fastdds_matched, fastdds_write, fastdds_drain};
 } // namespace
 
