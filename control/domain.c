@@ -239,7 +239,7 @@ static int create_graph(struct apus_participant *p)
 		.matches_per_endpoint = p->config.matches_per_endpoint,
 		.await_proof = true,
 		.types = {.strict = p->config.type_matching == APUS_CTL_TYPES_STRICT,
-			  .assignable = NULL,
+			  .assignable = apus_ctl_domain_assignable,
 			  .user = p},
 	};
 

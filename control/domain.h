@@ -48,6 +48,7 @@ struct apus_ctl_type_lookup_counters {
 };
 
 struct apus_ctl_type_credit;
+struct apus_ctl_type_verdict;
 
 struct apus_ctl_builtin_pair {
 	struct apus_dp_writer *writer;
@@ -99,9 +100,10 @@ struct apus_participant {
 	struct apus_publisher *publishers;
 	struct apus_subscriber *subscribers;
 	struct apus_ctl_types *types;
-	struct apus_ctl_type_credit *type_credit; /* by participant slot */
-	uint8_t *type_reply;                      /* scratch */
-	bool types_learnt;                        /* since the last turn */
+	struct apus_ctl_type_credit *type_credit;    /* by participant slot */
+	uint8_t *type_reply;                         /* scratch */
+	struct apus_ctl_type_verdict *type_verdicts; /* cache */
+	bool types_learnt;                           /* since the last turn */
 	struct apus_ctl_type_lookup_counters type_counters;
 	struct apus_ctl_alive alive;
 	struct apus_counter malformed_records; /* discovery samples that did not decode */
@@ -162,6 +164,9 @@ void apus_ctl_domain_on_type_request(void *user, const struct apus_dp_sink_sampl
 				     struct apus_mono now);
 void apus_ctl_domain_on_type_reply(void *user, const struct apus_dp_sink_sample *sample,
 				   struct apus_mono now);
+/** The graph's question about two types; `user` is the participant. Asks for what is missing. */
+int apus_ctl_domain_assignable(void *user, const struct apus_wire_endpoint_record *writer,
+			       const struct apus_wire_endpoint_record *reader);
 struct apus_mono apus_ctl_domain_types_turn(struct apus_participant *p, struct apus_mono now);
 
 /** The configured limits of filter expressions, local and remote. */

@@ -120,11 +120,15 @@ static void add_worker_locators(const struct apus_participant *p, const struct a
 	}
 }
 
-/* Announces and admits an endpoint. Under lock; takes the control turn. */
+/* Announces and admits an endpoint. Its type is known first: whoever hears of it may ask. Under lock; takes
+ * the control turn. */
 static int announce(struct apus_participant *p, struct apus_wire_endpoint_record *record,
 		    const struct apus_ctl_local *local, struct apus_ctl_endpoint **endpoint_out)
 {
-	int rc;
+	int rc = apus_ctl_types_add_local(p->types, local->type);
+
+	if (rc != 0)
+		return rc;
 
 	apus_dp_worker_take_turn(p->control);
 	rc = apus_ctl_discovery_add_local(p->discovery, record, local, endpoint_out);
@@ -193,6 +197,8 @@ static int register_writer(struct apus_participant *p, struct apus_writer *w,
 		.topic = o->topic,
 		.type = o->type_name ? o->type_name : o->type->name,
 		.qos = qos,
+		.type_information = o->type->type_information,
+		.type_information_bytes = o->type->type_information_bytes,
 	};
 	struct apus_ctl_local local = {
 		.owner = w, .writer_port = &w->dp->port, .type = w->type, .status = &w->graph};
@@ -372,6 +378,8 @@ static int reader_record(struct apus_participant *p, struct apus_reader *r,
 		.topic = o->topic,
 		.type = o->type_name ? o->type_name : o->type->name,
 		.qos = qos,
+		.type_information = o->type->type_information,
+		.type_information_bytes = o->type->type_information_bytes,
 	};
 	int rc;
 
@@ -551,6 +559,8 @@ static int refilter_record(struct apus_participant *p, struct apus_reader *r,
 		.topic = apus_wire_record_text(old, old->topic),
 		.type = apus_wire_record_text(old, old->type),
 		.qos = &qos,
+		.type_information = (const uint8_t *)old->text + old->information_offset,
+		.type_information_bytes = old->information_bytes,
 	};
 	int rc;
 

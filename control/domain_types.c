@@ -6,6 +6,7 @@
  * No amplifier: only participants that have proved to be where they say are answered, each within a budget of
  * bytes, and an answer goes to the asker alone. Requests are repeated, so what is refused or lost is no loss.
  */
+#include "control/assign.h"
 #include "control/domain.h"
 
 #include <stdlib.h>
@@ -25,6 +26,17 @@ struct apus_ctl_type_credit {
 	int64_t bytes;
 };
 
+/* Verdicts remembered; a pair has one place. */
+#define VERDICTS 256
+
+/* Whether a reader's type is assignable from a writer's, as long as no more is known of types. */
+struct apus_ctl_type_verdict {
+	struct apus_wire_type_hash writer, reader; /* kind NONE: free */
+	struct apus_type_consistency policy;
+	uint64_t version;
+	int result;
+};
+
 /* --- life ---------------------------------------------------------------------------------------- */
 
 int apus_ctl_domain_open_types(struct apus_participant *p)
@@ -41,7 +53,8 @@ int apus_ctl_domain_open_types(struct apus_participant *p)
 		return rc;
 	p->type_credit = calloc(p->config.participants + 1, sizeof(*p->type_credit));
 	p->type_reply = malloc(APUS_CTL_TYPE_REPLY_BYTES);
-	return p->type_credit && p->type_reply ? 0 : APUS_ENOMEM;
+	p->type_verdicts = calloc(VERDICTS, sizeof(*p->type_verdicts));
+	return p->type_credit && p->type_reply && p->type_verdicts ? 0 : APUS_ENOMEM;
 }
 
 void apus_ctl_domain_close_types(struct apus_participant *p)
@@ -49,6 +62,7 @@ void apus_ctl_domain_close_types(struct apus_participant *p)
 	apus_ctl_types_destroy(p->types);
 	free(p->type_credit);
 	free(p->type_reply);
+	free(p->type_verdicts);
 }
 
 /* --- sending ------------------------------------------------------------------------------------- */
@@ -179,6 +193,22 @@ static void answer(struct apus_participant *p, const struct apus_wire_type_reque
 	apus_counter_add(&p->type_counters.answered, 1);
 }
 
+/* Interop: Cyclone DDS 0.10.2 sends requests to all; it names a participant, or one of all zeros and expects
+ * whoever can to answer. Then we speak only if we have something to say. */
+static bool is_for_us(const struct apus_participant *p, const struct apus_wire_type_request *r)
+{
+	static const struct apus_prefix anybody;
+
+	if (apus_prefix_equal(&r->server, &p->prefix))
+		return true;
+	if (!apus_prefix_equal(&r->server, &anybody))
+		return false;
+	for (uint32_t i = 0; i < r->hash_count; i++)
+		if (apus_ctl_types_get(p->types, &r->hashes[i]))
+			return true;
+	return false;
+}
+
 void apus_ctl_domain_on_type_request(void *user, const struct apus_dp_sink_sample *s,
 				     struct apus_mono now)
 {
@@ -194,9 +224,7 @@ void apus_ctl_domain_on_type_request(void *user, const struct apus_dp_sink_sampl
 		apus_counter_add(&p->malformed_records, 1);
 	if (verdict != APUS_WIRE_ACCEPT)
 		return;
-	/* Interop: Cyclone DDS 0.10.2 names a participant, but sends to all and expects whoever can to
-	 * answer. With nothing to say to a request for somebody else, we keep silent. */
-	if (!request.has_server || !apus_prefix_equal(&request.server, &p->prefix))
+	if (!request.has_server || !is_for_us(p, &request))
 		return;
 	answer(p, &request, &source, now);
 }
@@ -228,6 +256,67 @@ void apus_ctl_domain_on_type_reply(void *user, const struct apus_dp_sink_sample 
 	}
 	if (verdict == APUS_WIRE_MALFORMED)
 		apus_counter_add(&p->malformed_records, 1);
+}
+
+/* Whom to ask for a type: whoever announced it, unless that was ourselves. */
+static const struct apus_prefix *owner(const struct apus_participant *p,
+				       const struct apus_wire_endpoint_record *record,
+				       struct apus_prefix *prefix)
+{
+	*prefix = apus_guid_prefix(&record->guid);
+	return apus_prefix_equal(prefix, &p->prefix) ? NULL : prefix;
+}
+
+/* Looks after all that two types are made of. */
+static bool is_there(struct apus_participant *p, const struct apus_wire_endpoint_record *record,
+		     struct apus_mono now)
+{
+	struct apus_prefix prefix;
+
+	return apus_ctl_types_closure(p->types, &record->types.minimal, owner(p, record, &prefix),
+				      now) == APUS_CTL_CLOSURE_COMPLETE;
+}
+
+static bool both_there(struct apus_participant *p, const struct apus_wire_endpoint_record *writer,
+		       const struct apus_wire_endpoint_record *reader)
+{
+	struct apus_mono now = apus_mono_now();
+	bool known = is_there(p, writer, now);
+
+	return is_there(p, reader, now) && known;
+}
+
+static int judge(struct apus_participant *p, const struct apus_wire_endpoint_record *writer,
+		 const struct apus_wire_endpoint_record *reader)
+{
+	return apus_ctl_types_assignable(p->types, &reader->types.minimal, &writer->types.minimal,
+					 &reader->qos.consistency, NULL) == APUS_CTL_ASSIGNABLE
+		       ? APUS_POLICY_NONE
+		       : APUS_POLICY_TYPE;
+}
+
+int apus_ctl_domain_assignable(void *user, const struct apus_wire_endpoint_record *writer,
+			       const struct apus_wire_endpoint_record *reader)
+{
+	struct apus_participant *p = user;
+	const struct apus_wire_type_hash *w = &writer->types.minimal, *r = &reader->types.minimal;
+	uint32_t at = (w->bytes[0] ^ r->bytes[0] << 3 ^ r->bytes[1]) % VERDICTS;
+	struct apus_ctl_type_verdict *v = &p->type_verdicts[at];
+	uint64_t version = apus_ctl_types_version(p->types);
+
+	if (v->version == version && apus_wire_type_hash_equal(&v->writer, w) &&
+	    apus_wire_type_hash_equal(&v->reader, r) &&
+	    memcmp(&v->policy, &reader->qos.consistency, sizeof(v->policy)) == 0)
+		return v->result;
+	/* What is missing is asked for, so that this is no verdict to remember. */
+	if (!both_there(p, writer, reader))
+		return APUS_POLICY_TYPE;
+	v->result = judge(p, writer, reader);
+	v->writer = *w;
+	v->reader = *r;
+	v->policy = reader->qos.consistency;
+	v->version = version;
+	return v->result;
 }
 
 /* What endpoints refer to is kept, the rest of what was learnt is dropped. */

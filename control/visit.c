@@ -113,6 +113,10 @@ static bool show_endpoint(const struct apus_ctl_endpoint *e,
 		info.filter_parameters = parameters;
 		info.filter_parameter_count = apus_wire_endpoint_record_parameters(r, parameters);
 	}
+	if (r->types.minimal.kind)
+		info.minimal_hash = r->types.minimal.bytes;
+	if (r->types.complete.kind)
+		info.complete_hash = r->types.complete.bytes;
 	add_locators(&texts, &r->unicast, "");
 	add_locators(&texts, &r->multicast, " (multicast)");
 	info.locator_count = texts.count;

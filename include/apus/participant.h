@@ -300,6 +300,9 @@ struct apus_participant_info {
 	uint32_t locator_count;
 };
 
+/** Bytes of a type's hash. */
+#define APUS_TYPE_HASH_BYTES 14
+
 /** A writer or reader of the domain. Pointers are valid during the callback. */
 struct apus_endpoint_info {
 	struct apus_guid guid;
@@ -314,6 +317,10 @@ struct apus_endpoint_info {
 	uint32_t filter_parameter_count;
 	const char *const *locators; /**< its own; may be 0 */
 	uint32_t locator_count;
+	/** EquivalenceHash (XTypes 1.3 §7.3.4.8, APUS_TYPE_HASH_BYTES) of the minimal and the complete
+	 *  TypeObject of its type; NULL if not announced. */
+	const uint8_t *minimal_hash;
+	const uint8_t *complete_hash;
 };
 
 /** Visits every known participant in discovery order until `visit` returns false. The callback must not
