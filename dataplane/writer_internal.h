@@ -38,7 +38,25 @@ static inline bool apus_dp_writer_is_rejected(const struct apus_dp_writer *w, ui
 	       (w->cache.entries[slot].rejected[state_idx / 64] >> state_idx % 64 & 1);
 }
 
-/** writer.c: inline QoS of a sample: what kind of change it is, and of which instance. */
+/** writer_send.c: puts a HEARTBEAT that tells of numbers up to `last`. */
+void apus_dp_writer_put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
+				  struct apus_eid reader, apus_seq last, bool final);
+/** Puts the DATA of a sample. hash_only: the reader understands key hashes only. */
+void apus_dp_writer_put_sample(struct apus_dp_writer *w, uint32_t slot,
+			       const struct apus_dp_addr *to, const struct apus_prefix *dest,
+			       struct apus_eid reader, bool hash_only);
+/** A run of irrelevant numbers on its way into one GAP: start … end - 1; start 0 = none. */
+struct apus_dp_gap_run {
+	apus_seq start, end;
+};
+/** Puts it for one reader, if there is one, and empties it. */
+void apus_dp_writer_put_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+			    struct apus_dp_gap_run *run);
+/** Sends the samples from slot `first` to the newest to all destinations. */
+void apus_dp_writer_send(struct apus_dp_writer *w, uint32_t first, struct apus_mono now);
+/** Timer function of gap_timer. */
+void apus_dp_writer_gap_fn(struct apus_dp_timer *timer, struct apus_mono now);
+/** Inline QoS of a sample: what kind of change it is, and of which instance. */
 struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_writer *w,
 						      const struct apus_dp_entry *e);
 /** State of a matched reader, or NULL. */

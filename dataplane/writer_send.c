@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A writer's submessages and whom they go to: samples to destinations with the verdicts of the filters,
+ * HEARTBEATs behind them, GAPs for what is left out; see writer.h.
+ */
+#include "dataplane/writer_internal.h"
+
+#include <apus/participant.h>
+
+#define NONE APUS_SHM_NO_SLOT
+
+/* Data messages ask for an acknowledgement every so many samples, so that a KEEP_ALL history drains without
+ * waiting for the timer; less often where the history holds many, for each answer costs a datagram. */
+#define HB_ASK_EVERY     32
+#define HB_ASK_EVERY_MAX 1024
+/* Samples filtered out are declared irrelevant within this time, merged, or with the next passing one. */
+#define GAP_FLUSH_NS APUS_NS_PER_MS
+
+/* last: the newest number to tell of. */
+void apus_dp_writer_put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
+			     struct apus_eid reader, apus_seq last, bool final)
+{
+	apus_seq first = apus_dp_cache_first(&w->cache, w->last + 1);
+	struct apus_wire_heartbeat hb = {
+		.reader = reader,
+		.writer = w->eid,
+		.first = first <= last ? first : last + 1,
+		.last = last,
+		.count = ++w->hb_count,
+		.final = final,
+	};
+
+	if (apus_wire_heartbeat(b, &hb) == 0)
+		apus_counter_add(&w->counters.heartbeats, 1);
+}
+
+struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_writer *w,
+						      const struct apus_dp_entry *e)
+{
+	struct apus_wire_inline_out qos = {0};
+
+	apus_dp_marks_put(&e->marks, &qos);
+	if (e->kind != APUS_ALIVE) {
+		qos.status_info = e->kind; /* the bits are those of StatusInfo_t */
+		qos.key_hash = w->cache.instances[e->instance_idx].key_hash;
+	}
+	return qos;
+}
+
+void apus_dp_writer_put_sample(struct apus_dp_writer *w, uint32_t slot, const struct apus_dp_addr *to,
+		       const struct apus_prefix *dest, struct apus_eid reader, bool hash_only)
+{
+	const struct apus_dp_entry *e = &w->cache.entries[slot];
+	struct apus_wire_data_out d = {
+		.reader = reader,
+		.writer = w->eid,
+		.seq = e->seq,
+		.payload = apus_dp_cache_payload(&w->cache, slot),
+		.payload_bytes = e->payload_bytes,
+		.key_only = e->key_only,
+	};
+
+	if (e->kind != APUS_ALIVE)
+		d.qos = apus_dp_writer_inline_qos(w, e);
+	apus_counter_add(&w->counters.data_sent, 1);
+	if (hash_only && e->kind != APUS_ALIVE && e->key_only) {
+		d.payload = NULL;
+		d.payload_bytes = 0;
+		d.key_only = false;
+	}
+	apus_dp_out_data(&w->worker->out, to, dest, e->source, &d);
+}
+
+/* True if [from, to] holds a multiple of n. */
+static bool passes(apus_seq from, apus_seq to, apus_seq n)
+{
+	return to / n != (from - 1) / n;
+}
+
+static apus_seq ask_every(const struct apus_dp_writer *w)
+{
+	uint32_t n = w->config.cache.depth ? 0 : w->config.cache.max_samples / 4;
+
+	if (n < HB_ASK_EVERY)
+		return HB_ASK_EVERY;
+	return n < HB_ASK_EVERY_MAX ? n : HB_ASK_EVERY_MAX;
+}
+
+/* Data messages ask for an answer (a HEARTBEAT without the final flag) when a reader has never been
+ * heard, every so many samples, and when a KEEP_ALL history is half full. from: the first of them. */
+static bool wants_answer(const struct apus_dp_writer *w, const struct apus_dp_destination *d,
+			 apus_seq from)
+{
+	const struct apus_dp_writer_state *s = &w->states[d->first_state];
+
+	return s->heard.ns == 0 || passes(from, w->sent, ask_every(w)) ||
+	       (w->config.cache.depth == 0 && w->cache.count * 2 >= w->config.cache.max_samples &&
+		passes(from, w->sent, 4));
+}
+
+void apus_dp_writer_put_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+		    struct apus_dp_gap_run *run)
+{
+	struct apus_wire_gap gap = {
+		.reader = s->eid, .writer = w->eid, .start = run->start, .set = {.base = run->end}};
+
+	if (run->start == 0)
+		return;
+	if (apus_wire_gap(apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix, APUS_DP_GAP_BYTES),
+			  &gap) == 0)
+		apus_counter_add(&w->counters.gaps, 1);
+	run->start = 0;
+}
+
+void apus_dp_writer_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+			apus_seq start, apus_seq end)
+{
+	struct apus_dp_gap_run run = {start, end};
+
+	apus_dp_writer_put_gap(w, s, &run);
+}
+
+void apus_dp_writer_flush_gap(struct apus_dp_writer *writer, struct apus_dp_writer_state *state)
+{
+	struct apus_dp_gap_run run = {state->gap_start, state->gap_end};
+
+	apus_dp_writer_put_gap(writer, state, &run);
+	state->gap_start = 0;
+}
+
+/* Evaluates the filters of the readers, each different one once, and keeps the verdicts with the sample.
+ * A lifecycle change passes; so does what cannot be evaluated: the reader applies its filter anyway. */
+static void judge(struct apus_dp_writer *w, uint32_t slot)
+{
+	struct apus_dp_entry *e = &w->cache.entries[slot];
+	const struct apus_dp_predicate *last = NULL;
+	enum apus_dp_verdict verdict = APUS_DP_PASS;
+
+	if (e->kind != APUS_ALIVE)
+		return;
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		uint32_t idx = w->order[i];
+		const struct apus_dp_predicate *p = w->states[idx].predicate;
+
+		if (!p)
+			continue;
+		if (p != last)
+			verdict = apus_dp_predicate_eval(p, apus_dp_cache_payload(&w->cache, slot),
+							 e->payload_bytes);
+		last = p;
+		if (verdict == APUS_DP_REJECT)
+			e->rejected[idx / 64] |= UINT64_C(1) << idx % 64;
+	}
+}
+
+/* True if some reader behind a destination wants the sample; then it goes once, for all of them. */
+static bool wanted(const struct apus_dp_writer *w, uint32_t slot, uint32_t destination)
+{
+	if (!w->destinations[destination].filtered)
+		return true;
+	for (uint32_t i = 0; i < w->match_count; i++)
+		if (w->states[w->order[i]].destination == destination &&
+		    !w->states[w->order[i]].local &&
+		    !apus_dp_writer_is_rejected(w, slot, w->order[i]))
+			return true;
+	return false;
+}
+
+/* Notes, or says, that numbers are irrelevant for the readers behind a destination. */
+static void leave_out(struct apus_dp_writer *w, apus_seq seq, uint32_t destination)
+{
+	apus_counter_add(&w->counters.filtered, 1);
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		if (s->destination != destination || s->local || !s->reliable)
+			continue;
+		if (s->gap_start == 0)
+			s->gap_start = seq;
+		s->gap_end = seq + 1;
+	}
+}
+
+static void flush_gaps(struct apus_dp_writer *w, uint32_t destination)
+{
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		if (s->destination == destination && s->gap_start)
+			apus_dp_writer_flush_gap(w, s);
+	}
+}
+
+/* What a HEARTBEAT behind some samples has to say. */
+struct follow_up {
+	bool heartbeat; /* there is one */
+	bool ask;       /* it asks for an answer whatever wants_answer() says */
+	bool left_out;  /* some samples were not wanted */
+};
+
+static void send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i, struct apus_mono now,
+		     struct follow_up *f)
+{
+	const struct apus_dp_destination *d = &w->destinations[i];
+	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
+
+	if (!wanted(w, slot, i)) {
+		leave_out(w, w->cache.entries[slot].seq, i);
+		f->left_out = true;
+		return;
+	}
+	if (d->filtered)
+		flush_gaps(w, i);
+	if (!apus_dp_writer_is_large(w, slot)) {
+		apus_dp_writer_put_sample(w, slot, &d->addr, dest, d->eid, d->hash_only_dispose);
+		f->heartbeat = true;
+		return;
+	}
+	apus_counter_add(&w->counters.data_sent, 1);
+	if (apus_dp_writer_push(w, slot, i, now))
+		f->heartbeat = f->ask = true;
+}
+
+/* Sends the samples from one slot on to a destination, and one HEARTBEAT. Returns true if some stayed. */
+static bool send_to(struct apus_dp_writer *w, uint32_t first, uint32_t i, struct apus_mono now)
+{
+	const struct apus_dp_destination *d = &w->destinations[i];
+	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
+	struct follow_up f = {0};
+
+	for (uint32_t slot = first; slot != NONE; slot = w->cache.entries[slot].next)
+		send_one(w, slot, i, now, &f);
+	if (d->reliable && f.heartbeat)
+		apus_dp_writer_put_heartbeat(
+			w, apus_dp_out_at(&w->worker->out, &d->addr, dest, APUS_DP_HEARTBEAT_BYTES),
+			d->eid, w->sent, !f.ask && !wants_answer(w, d, w->cache.entries[first].seq));
+	return f.left_out;
+}
+
+/* Sends the samples from one slot on to everybody. */
+void apus_dp_writer_send(struct apus_dp_writer *w, uint32_t first, struct apus_mono now)
+{
+	bool left_out = false;
+
+	for (uint32_t slot = first; w->filtered_count && slot != NONE;
+	     slot = w->cache.entries[slot].next)
+		judge(w, slot);
+	for (uint32_t i = 0; i < w->destination_count; i++)
+		left_out |= send_to(w, first, i, now);
+	if (left_out && !apus_dp_timer_armed(&w->gap_timer))
+		apus_dp_wheel_arm(&w->worker->wheel, &w->gap_timer,
+				  apus_mono_add(now, GAP_FLUSH_NS));
+}
+
+
+/* Runs of filtered-out samples that no passing one has carried along: GAP and where things stand. */
+void apus_dp_writer_gap_fn(struct apus_dp_timer *timer, struct apus_mono now)
+{
+	struct apus_dp_writer *w =
+		(struct apus_dp_writer *)((char *)timer -
+					  offsetof(struct apus_dp_writer, gap_timer));
+
+	(void)now;
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		if (!s->gap_start)
+			continue;
+		apus_dp_writer_flush_gap(w, s);
+		apus_dp_writer_heartbeat(w, s);
+	}
+}
