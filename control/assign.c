@@ -303,7 +303,8 @@ static bool enums(struct context *c, const struct view *t1, const struct view *t
 	for (uint32_t i = 0; i < b->member_count; i++)
 		all &= has_literal(a, &b->members[i], &clash);
 	if (clash)
-		return no(c, "enum literals of one name have two values, or of one value two names");
+		return no(c,
+			  "enum literals of one name have two values, or of one value two names");
 	return all || !final || no(c, "final enums have different literals");
 }
 
@@ -370,9 +371,10 @@ static bool names_agree(struct context *c, const struct members *t1, const struc
 	for (uint32_t i = 0; i < t1->count; i++)
 		for (uint32_t j = 0; j < t2->count; j++)
 			if ((t1->at[i]->id == t2->at[j]->id) != same_name(t1->at[i], t2->at[j]))
-				return no(c,
-					  "members %u and %u agree in their id or their name, not in both",
-					  t1->at[i]->id, t2->at[j]->id);
+				return no(
+					c,
+					"members %u and %u agree in their id or their name, not in both",
+					t1->at[i]->id, t2->at[j]->id);
 	return true;
 }
 
@@ -679,11 +681,11 @@ static bool assignable(struct context *c, const struct apus_wire_type_ref *r1,
 	return good;
 }
 
-enum apus_ctl_assignability
-apus_ctl_types_assignable(const struct apus_ctl_types *types,
-			  const struct apus_wire_type_hash *reader,
-			  const struct apus_wire_type_hash *writer,
-			  const struct apus_type_consistency *policy, char *why_out)
+enum apus_ctl_assignability apus_ctl_types_assignable(const struct apus_ctl_types *types,
+						      const struct apus_wire_type_hash *reader,
+						      const struct apus_wire_type_hash *writer,
+						      const struct apus_type_consistency *policy,
+						      char *why_out)
 {
 	struct apus_wire_type_ref r1 = {.kind = reader->kind, .hash = *reader};
 	struct apus_wire_type_ref r2 = {.kind = writer->kind, .hash = *writer};

@@ -27,10 +27,10 @@ enum apus_ctl_assignability {
  * APUS_CTL_ASSIGN_WHY_BYTES) receives the first rule that fails, with the ids of the members that lead there;
  * "" if none does. Allocates its scratch memory; without memory the answer is MISSING.
  */
-enum apus_ctl_assignability
-apus_ctl_types_assignable(const struct apus_ctl_types *types,
-			  const struct apus_wire_type_hash *reader,
-			  const struct apus_wire_type_hash *writer,
-			  const struct apus_type_consistency *policy, char *why_out);
+enum apus_ctl_assignability apus_ctl_types_assignable(const struct apus_ctl_types *types,
+						      const struct apus_wire_type_hash *reader,
+						      const struct apus_wire_type_hash *writer,
+						      const struct apus_type_consistency *policy,
+						      char *why_out);
 
 #endif

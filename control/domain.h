@@ -132,6 +132,15 @@ void apus_ctl_domain_listen(void *user, struct apus_dp_worker *worker);
 int apus_ctl_domain_listen_open(struct apus_participant *p);
 void apus_ctl_domain_listen_close(struct apus_participant *p);
 
+/** domain_wait.c: an endpoint goes; its conditions are never true again. No lock held. */
+void apus_ctl_domain_conditions_end(struct apus_participant *p, struct apus_condition **list);
+
+/** domain_entities.c: compiles a filter expression within the configured limits; NULL for none. */
+int apus_ctl_domain_compile(const struct apus_participant *p, const struct apus_type *type,
+			    const char *expression, const char *const *parameters, uint32_t count,
+			    struct apus_dp_predicate **predicate_out,
+			    struct apus_filter_error *error);
+
 /** domain_alive.c: another participant asserted its writers. Under lock and control turn. */
 void apus_ctl_domain_on_alive(struct apus_participant *p,
 			      const struct apus_wire_liveliness *message, struct apus_mono now);

@@ -290,6 +290,7 @@ void apus_writer_destroy(struct apus_writer *writer)
 		return;
 	p = writer->participant;
 	apus_ctl_domain_listen_end(p, &writer->listening);
+	apus_ctl_domain_conditions_end(p, &writer->conditions);
 	pthread_mutex_lock(&p->lock);
 	*writer->link = writer->next;
 	if (writer->next)
@@ -354,9 +355,10 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 	return apus_dp_reader_create(r->worker, &c, &r->dp);
 }
 
-static int compile(const struct apus_participant *p, const struct apus_type *type,
-		   const char *expression, const char *const *parameters, uint32_t count,
-		   struct apus_dp_predicate **predicate_out, struct apus_filter_error *error)
+int apus_ctl_domain_compile(const struct apus_participant *p, const struct apus_type *type,
+			    const char *expression, const char *const *parameters, uint32_t count,
+			    struct apus_dp_predicate **predicate_out,
+			    struct apus_filter_error *error)
 {
 	struct apus_ctl_filter_limits limits = apus_ctl_domain_filter_limits(p);
 
@@ -449,8 +451,8 @@ static int build_reader(struct apus_participant *p, struct apus_reader *r,
 			const struct apus_endpoint_options *o, const struct apus_qos *qos)
 {
 	struct apus_dp_predicate *predicate;
-	int rc = compile(p, r->type, o->filter_expression, o->filter_parameters,
-			 o->filter_parameter_count, &predicate, o->filter_error);
+	int rc = apus_ctl_domain_compile(p, r->type, o->filter_expression, o->filter_parameters,
+					 o->filter_parameter_count, &predicate, o->filter_error);
 
 	if (rc != 0)
 		return rc;
@@ -518,6 +520,7 @@ void apus_reader_destroy(struct apus_reader *reader)
 		return;
 	p = reader->participant;
 	apus_ctl_domain_listen_end(p, &reader->listening);
+	apus_ctl_domain_conditions_end(p, &reader->conditions);
 	pthread_mutex_lock(&p->lock);
 	*reader->link = reader->next;
 	if (reader->next)
@@ -627,8 +630,8 @@ int64_t apus_reader_set_filter(struct apus_reader *reader, const char *expressio
 	if (!apus_dp_alive(reader->fork_count))
 		return APUS_ECLOSED;
 	/* The slow part, before anything is touched and without the lock. */
-	rc = compile(p, reader->type, expression, parameters, parameter_count, &predicate,
-		     error_out);
+	rc = apus_ctl_domain_compile(p, reader->type, expression, parameters, parameter_count,
+				     &predicate, error_out);
 	if (rc != 0)
 		return rc;
 	pthread_mutex_lock(&p->lock);

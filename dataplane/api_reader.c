@@ -26,8 +26,9 @@ static struct apus_mono access_time(const struct apus_dp_reader *r)
 	return r->inbox.history.clock;
 }
 
-static int access(struct apus_reader *r, struct apus_sample *samples_out, uint32_t max,
-		  const struct apus_select *select, bool take)
+int apus_dp_access(struct apus_reader *r, struct apus_sample *samples_out, uint32_t max,
+		   const struct apus_select *select, const struct apus_dp_predicate *query,
+		   bool take)
 {
 	struct apus_mono now;
 	int n;
@@ -39,11 +40,17 @@ static int access(struct apus_reader *r, struct apus_sample *samples_out, uint32
 	apus_dp_worker_take_turn(r->worker);
 	now = access_time(r->dp);
 	apus_dp_reader_expire(r->dp, now);
-	n = apus_dp_reader_access(r->dp, select, take, now, samples_out, max);
+	n = apus_dp_reader_access_where(r->dp, select, query, take, now, samples_out, max);
 	if (!take && n > 0) /* conditions on read samples may be true now */
 		apus_dp_watched_tell(&r->dp->watched, APUS_STATUS_DATA_AVAILABLE);
 	apus_dp_worker_end_turn(r->worker);
 	return n;
+}
+
+static int access(struct apus_reader *r, struct apus_sample *samples_out, uint32_t max,
+		  const struct apus_select *select, bool take)
+{
+	return apus_dp_access(r, samples_out, max, select, NULL, take);
 }
 
 int apus_take(struct apus_reader *reader, struct apus_sample *samples_out, uint32_t max,

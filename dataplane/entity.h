@@ -84,6 +84,10 @@ static inline bool apus_dp_alive(uint32_t fork_count)
 	return APUS_LIKELY(fork_count == apus_dp_fork_count);
 }
 
+/** api_reader.c: a take or read of samples that satisfy `query` (NULL: all) besides. */
+int apus_dp_access(struct apus_reader *r, struct apus_sample *samples_out, uint32_t max,
+		   const struct apus_select *select, const struct apus_dp_predicate *query,
+		   bool take);
 /** Passes time while a call waits: polls a driven worker, else sleeps a little. Not under the turn. */
 void apus_dp_pass_time(struct apus_dp_worker *worker);
 

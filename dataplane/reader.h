@@ -270,6 +270,14 @@ void apus_dp_reader_adopt(struct apus_dp_reader *reader, struct apus_mono now);
 int apus_dp_reader_access(struct apus_dp_reader *reader, const struct apus_select *select,
 			  bool take, struct apus_mono now, struct apus_sample *samples_out,
 			  uint32_t max);
+/** The same for samples that satisfy `query` (NULL: all) besides. */
+int apus_dp_reader_access_where(struct apus_dp_reader *reader, const struct apus_select *select,
+				const struct apus_dp_predicate *query, bool take,
+				struct apus_mono now, struct apus_sample *samples_out,
+				uint32_t max);
+/** True if a read with these would return something. */
+bool apus_dp_reader_has(struct apus_dp_reader *reader, const struct apus_select *select,
+			const struct apus_dp_predicate *query, struct apus_mono now);
 /** Implements apus_return() for one sample. */
 int apus_dp_reader_return(struct apus_dp_reader *reader, struct apus_sample *sample);
 /** True if there is something to take. */

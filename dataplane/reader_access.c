@@ -94,20 +94,49 @@ void apus_dp_reader_ask_again(struct apus_dp_reader *reader, struct apus_mono no
 	}
 }
 
-/* The condition of a select that only the reader understands. */
-static bool answers(void *context, const struct apus_dp_sample *e)
+/* The conditions of an access that only the reader understands. */
+struct wanted {
+	const struct apus_dp_reader *reader;
+	const struct apus_select *select;      /* with a related writer, or NULL */
+	const struct apus_dp_predicate *query; /* or NULL */
+};
+
+static bool answers(const struct apus_select *s, const struct apus_dp_sample *e)
 {
-	const struct apus_select *s = context;
 	const struct apus_dp_marks *m = &e->record.marks;
 
 	return m->related_seq && apus_guid_equal(&m->related_writer, s->related_writer) &&
 	       (s->related_seq == 0 || s->related_seq == m->related_seq);
 }
 
-static struct apus_dp_select select_of(const struct apus_select *select)
+static bool satisfies(const struct apus_dp_reader *r, const struct apus_dp_predicate *query,
+		      const struct apus_dp_sample *e)
+{
+	uint32_t slot = e->record.slot_ref;
+
+	return e->valid_data && slot != NONE &&
+	       apus_dp_predicate_eval(
+		       query, (uint8_t *)apus_shm_pool_slot(&r->pool, slot) + APUS_DP_SLOT_PAYLOAD,
+		       r->slot_payload_bytes[slot]) == APUS_DP_PASS;
+}
+
+static bool wants(void *context, const struct apus_dp_sample *e)
+{
+	const struct wanted *w = context;
+
+	return (!w->select || answers(w->select, e)) &&
+	       (!w->query || satisfies(w->reader, w->query, e));
+}
+
+static struct apus_dp_select select_of(const struct apus_select *select, struct wanted *w)
 {
 	struct apus_dp_select s = {0};
 
+	w->select = select && select->related_writer ? select : NULL;
+	if (w->select || w->query) {
+		s.match = wants;
+		s.match_context = w;
+	}
 	if (!select)
 		return s;
 	s.instance_states = select->instance_states;
@@ -115,10 +144,6 @@ static struct apus_dp_select select_of(const struct apus_select *select)
 	s.view_states = select->view_states;
 	s.instance = select->instance;
 	s.next_instance = select->next_instance;
-	if (select->related_writer) {
-		s.match = answers;
-		s.match_context = (void *)(uintptr_t)select;
-	}
 	return s;
 }
 
@@ -140,8 +165,26 @@ int apus_dp_reader_access(struct apus_dp_reader *reader, const struct apus_selec
 			  bool take, struct apus_mono now, struct apus_sample *samples_out,
 			  uint32_t max)
 {
+	return apus_dp_reader_access_where(reader, select, NULL, take, now, samples_out, max);
+}
+
+bool apus_dp_reader_has(struct apus_dp_reader *reader, const struct apus_select *select,
+			const struct apus_dp_predicate *query, struct apus_mono now)
+{
+	struct wanted w = {.reader = reader, .query = query};
+	struct apus_dp_select s = select_of(select, &w);
+
+	apus_dp_reader_expire(reader, now);
+	return apus_dp_history_available(&reader->inbox.history, &s, now);
+}
+
+int apus_dp_reader_access_where(struct apus_dp_reader *reader, const struct apus_select *select,
+				const struct apus_dp_predicate *query, bool take,
+				struct apus_mono now, struct apus_sample *samples_out, uint32_t max)
+{
 	struct apus_dp_history *h = &reader->inbox.history;
-	struct apus_dp_select s = select_of(select);
+	struct wanted w = {.reader = reader, .query = query};
+	struct apus_dp_select s = select_of(select, &w);
 	struct apus_dp_walk walk;
 	struct apus_dp_loan loan;
 	uint32_t count = 0;

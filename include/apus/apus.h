@@ -12,5 +12,6 @@
 #include <apus/qos.h>
 #include <apus/status.h>
 #include <apus/type.h>
+#include <apus/waitset.h>
 
 #endif

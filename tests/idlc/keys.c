@@ -117,7 +117,8 @@ static void extract(void)
 		else if (form[0] == 'c')
 			n = apus_wire_key_from_clear(&plan, out, key, sizeof(key));
 		else
-			n = apus_wire_key_extract(&plan, out, bytes, form[0] == 'k', key, sizeof(key));
+			n = apus_wire_key_extract(&plan, out, bytes, form[0] == 'k', key,
+						  sizeof(key));
 		for (int i = 0; i < n; i++)
 			printf("%02x", key[i]);
 		puts(n < 0 ? "-" : "");

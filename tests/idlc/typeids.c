@@ -270,7 +270,8 @@ static void get_object(const dds_builtintopic_endpoint_t *ep, ddsi_typeid_kind_t
 	dds_typeid_t *id;
 	dds_return_t rc;
 
-	must(dds_builtintopic_get_endpoint_type_info((dds_builtintopic_endpoint_t *)ep, &info) == 0 &&
+	must(dds_builtintopic_get_endpoint_type_info((dds_builtintopic_endpoint_t *)ep, &info) ==
+			     0 &&
 		     info,
 	     "no type information");
 	id = ddsi_typeinfo_typeid(info, kind);
@@ -300,8 +301,8 @@ static void lookup(void)
 			rest();
 			continue;
 		}
-		if (si.valid_data && strncmp(((dds_builtintopic_endpoint_t *)sample)->topic_name,
-					     "s_", 2) == 0) {
+		if (si.valid_data &&
+		    strncmp(((dds_builtintopic_endpoint_t *)sample)->topic_name, "s_", 2) == 0) {
 			get_object(sample, DDSI_TYPEID_KIND_COMPLETE);
 			get_object(sample, DDSI_TYPEID_KIND_MINIMAL);
 			seen++;
@@ -364,10 +365,9 @@ static void evolved(void)
 							    .ignore_sequence_bounds = true,
 							    .prevent_type_widening = true};
 	static const struct apus_type_consistency never = {.kind = APUS_DISALLOW_TYPE_COERCION};
-	const struct side versions[2][2] = {{{&s_old_a_type, &s_old_a_desc},
-					     {&s_new_a_type, &s_new_a_desc}},
-					    {{&s_old_m_type, &s_old_m_desc},
-					     {&s_new_m_type, &s_new_m_desc}}};
+	const struct side versions[2][2] = {
+		{{&s_old_a_type, &s_old_a_desc}, {&s_new_a_type, &s_new_a_desc}},
+		{{&s_old_m_type, &s_old_m_desc}, {&s_new_m_type, &s_new_m_desc}}};
 	const struct side other = {&s_key_two_a_type, &s_key_two_a_desc};
 	char topic[64];
 
