@@ -7,9 +7,11 @@
  * order of member id, as big-endian XCDR2 (alignment at most 4) without the DHEADERs of structs. It
  * is what RTPS 2.5 §9.6.4.8 and XTypes 1.3 §7.6.8 hash, and two samples are of one instance exactly
  * if these bytes are equal, whatever byte order or representation they came in. Interop: Cyclone
- * 0.10.2 hashes the same bytes (measured), but decides by the actual length whether in clear. Types
- * for Fast DDS 2.9.1 serialise keys as XCDR1 in declaration order, so that their hash differs where that
- * form does: apus_wire_key_hash_fast(). A hash is looked up by the form of the vendor it comes from.
+ * 0.10.2 hashes the same bytes for XCDR2 writers, those that XCDR1's alignment makes of the key for XCDR1
+ * writers, and decides by the actual length whether in clear; but it never sends a hash without the key
+ * (measured). Types for Fast DDS 2.9.1 serialise keys as XCDR1 in declaration order, so that their hash
+ * differs where that form does: apus_wire_key_hash_fast(); it sends notices with nothing but that hash. A
+ * hash is looked up by the form of the vendor it comes from.
  *
  * A plan is prepared once per type (apus_wire_keyplan_init) and immutable afterwards: any number of
  * threads may use it at once. No function here allocates. Payloads are untrusted.
