@@ -207,6 +207,22 @@ static bool take_core(struct apus_ctl_config *config, char *item)
 	return true;
 }
 
+static bool take_prefix(struct apus_ctl_address_list *list, const char *item)
+{
+	return list->count < APUS_CTL_PREFIXES_MAX &&
+	       apus_ctl_address_prefix_parse(item, &list->at[list->count++]) == 0;
+}
+
+static bool take_allowed(struct apus_ctl_config *config, char *item)
+{
+	return take_prefix(&config->allow, item);
+}
+
+static bool take_denied(struct apus_ctl_config *config, char *item)
+{
+	return take_prefix(&config->deny, item);
+}
+
 static bool printable(const char *text)
 {
 	for (; *text; text++)
@@ -293,12 +309,30 @@ static bool store_list(const struct apus_ctl_setting *s, const char *value,
 		       struct apus_ctl_config *config)
 {
 	struct apus_ctl_config copy = *config;
-	bool peers = s->kind == APUS_CTL_KIND_PEERS;
+	bool (*take)(struct apus_ctl_config *, char *) = NULL;
 
 	if (!store_text(value, APUS_CTL_TEXT_BYTES, (char *)&copy + s->offset))
 		return false;
-	*(peers ? &copy.peer_count : &copy.worker_core_count) = 0;
-	if (!parse_list(value, peers ? take_peer : take_core, &copy))
+	switch (s->kind) {
+	case APUS_CTL_KIND_PEERS:
+		copy.peer_count = 0;
+		take = take_peer;
+		break;
+	case APUS_CTL_KIND_CORES:
+		copy.worker_core_count = 0;
+		take = take_core;
+		break;
+	case APUS_CTL_KIND_ALLOW:
+		copy.allow.count = 0;
+		take = take_allowed;
+		break;
+	case APUS_CTL_KIND_DENY:
+		copy.deny.count = 0;
+		take = take_denied;
+		break;
+	default: return false;
+	}
+	if (!parse_list(value, take, &copy))
 		return false;
 	*config = copy;
 	return true;
@@ -320,7 +354,9 @@ static bool store(struct apus_ctl_config *config, const struct apus_ctl_setting 
 		return store_text(value, at == config->participant_name ? 255 : APUS_CTL_TEXT_BYTES,
 				  at);
 	case APUS_CTL_KIND_PEERS:
-	case APUS_CTL_KIND_CORES: return store_list(s, value, config);
+	case APUS_CTL_KIND_CORES:
+	case APUS_CTL_KIND_ALLOW:
+	case APUS_CTL_KIND_DENY: return store_list(s, value, config);
 	}
 	return false;
 }

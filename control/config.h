@@ -11,6 +11,8 @@
 
 #include <apus/config.h>
 
+#include "control/locators.h"
+
 /** Most initial peers, worker cores, and the longest text of a list setting. */
 #define APUS_CTL_PEERS_MAX  64
 #define APUS_CTL_CORES_MAX  64
@@ -48,7 +50,12 @@ struct apus_ctl_config {
 	int32_t participant_index; /**< 0…119, or APUS_CTL_AUTO */
 	char participant_name[APUS_CTL_TEXT_BYTES + 1];
 	char interfaces[APUS_CTL_TEXT_BYTES + 1]; /**< as apus_dp_netif_lookup() takes it */
-	uint32_t multicast;                       /**< enum apus_ctl_multicast */
+	char addresses_allow[APUS_CTL_TEXT_BYTES + 1];
+	char addresses_deny[APUS_CTL_TEXT_BYTES + 1];
+	struct apus_ctl_address_list allow, deny; /**< the two above, parsed */
+	bool addresses_loopback; /**< loopback addresses may be used and announced */
+	bool addresses_wildcard; /**< 0.0.0.0 stands for where an announcement came from */
+	uint32_t multicast;      /**< enum apus_ctl_multicast */
 	uint32_t multicast_ttl;
 	char peers[APUS_CTL_TEXT_BYTES + 1];
 	struct apus_ctl_peer peer[APUS_CTL_PEERS_MAX];

@@ -32,6 +32,7 @@
 struct peer {
 	struct apus_mono heard;
 	struct apus_mono answer_due; /* 0: nothing is owed */
+	struct apus_dp_addr before;  /* scratch of apus_ctl_discovery_set_policy() */
 	uint64_t received_bytes;     /* since its address is known */
 	uint64_t sent_bytes;
 	bool knows_us; /* traffic of it for us has been seen */
@@ -157,6 +158,20 @@ int apus_ctl_discovery_set_self(struct apus_ctl_discovery *d,
 	apus_ctl_graph_set_self(d->graph, self);
 	d->next_announcement = earlier(d->next_announcement, now);
 	return 0;
+}
+
+void apus_ctl_discovery_set_policy(struct apus_ctl_discovery *d,
+				   const struct apus_ctl_locator_policy *policy)
+{
+	struct apus_ctl_participant *p = NULL;
+
+	/* What each was reached at, for a moment in its place of the books. */
+	while ((p = apus_ctl_graph_next_participant(d->graph, p)))
+		peer_of(d, p)->before = p->metatraffic;
+	apus_ctl_graph_set_policy(d->graph, policy);
+	while ((p = apus_ctl_graph_next_participant(d->graph, p)))
+		if (!p->local && !apus_dp_addr_equal(&peer_of(d, p)->before, &p->metatraffic))
+			peer_of(d, p)->proved = false;
 }
 
 /* ---- announcing --------------------------------------------------------------------------------- */
@@ -443,9 +458,7 @@ int apus_ctl_discovery_on_participant(struct apus_ctl_discovery *d,
 			return result;
 		before = p->metatraffic;
 	}
-	result = apus_ctl_graph_add_participant(
-		d->graph, record,
-		apus_ctl_locators_same_host(apus_ctl_graph_policy(d->graph), &heard->from), &p);
+	result = apus_ctl_graph_add_participant_from(d->graph, record, &heard->from, &p);
 	if (result < 0)
 		return result;
 	apus_counter_add(&d->counters.participants_heard, 1);

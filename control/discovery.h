@@ -150,6 +150,10 @@ bool apus_ctl_discovery_may_send(struct apus_ctl_discovery *discovery,
 int apus_ctl_discovery_set_self(struct apus_ctl_discovery *discovery,
 				const struct apus_wire_participant_record *self,
 				struct apus_mono now);
+/** Replaces what can be reached (interfaces changed). Participants that are now reached at another of their
+ *  addresses have to prove themselves there. */
+void apus_ctl_discovery_set_policy(struct apus_ctl_discovery *discovery,
+				   const struct apus_ctl_locator_policy *policy);
 
 /**
  * Adds an endpoint of ours: admits it to the graph, then writes its SEDP record.

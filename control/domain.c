@@ -33,46 +33,6 @@ static void make_prefix(struct apus_prefix *prefix)
 	memcpy(prefix->bytes + 6, random, 6);
 }
 
-static void add_locator(struct apus_wire_locators *list, const uint8_t ipv4[4], uint16_t port)
-{
-	struct apus_locator *l;
-
-	if (list->count == APUS_WIRE_LOCATORS_MAX)
-		return;
-	l = &list->at[list->count++];
-	*l = (struct apus_locator){.kind = APUS_LOCATOR_UDPV4, .port = port};
-	memcpy(l->address + 12, ipv4, 4);
-}
-
-static const uint8_t spdp_group[4] = {239, 255, 0, 1};
-
-static void make_self(struct apus_participant *p)
-{
-	struct apus_wire_participant_record *r = &p->self;
-
-	memset(r, 0, sizeof(*r));
-	r->prefix = p->prefix;
-	r->version_major = 2;
-	r->version_minor = 3;
-	r->vendor = APUS_WIRE_VENDOR;
-	r->has_domain = true;
-	r->domain = p->config.domain;
-	r->builtin_endpoints = APUS_WIRE_BUILTIN_ALL;
-	r->lease_ns = p->config.lease_ns;
-	memcpy(r->name, p->config.participant_name,
-	       strnlen(p->config.participant_name, sizeof(r->name) - 1));
-	for (size_t i = 0; i < p->interface_count; i++) {
-		add_locator(&r->metatraffic_unicast, p->interfaces[i].ipv4,
-			    p->control->config.queue->unicast_port);
-		add_locator(&r->default_unicast, p->interfaces[i].ipv4,
-			    p->workers[0]->config.queue->unicast_port);
-	}
-	if (p->config.multicast != APUS_CTL_MULTICAST_OFF)
-		add_locator(&r->metatraffic_multicast, spdp_group, p->ports.meta_multicast);
-	if (p->config.multicast == APUS_CTL_MULTICAST_ON)
-		add_locator(&r->default_multicast, spdp_group, p->ports.user_multicast);
-}
-
 /* --- queues and workers -------------------------------------------------------------------------- */
 
 static void queue_config(const struct apus_participant *p, struct apus_dp_queue_config *q)
@@ -87,6 +47,7 @@ static void queue_config(const struct apus_participant *p, struct apus_dp_queue_
 	q->kind = kinds[p->config.transport];
 	memcpy(q->interfaces, p->interfaces, p->interface_count * sizeof(q->interfaces[0]));
 	q->interface_count = (uint32_t)p->interface_count;
+	q->bind_any = !p->bind_home;
 	q->rx_buffer_count = p->config.rx_buffer_count;
 	q->sndbuf_bytes = p->config.socket_send_bytes;
 	q->rcvbuf_bytes = p->config.socket_receive_bytes;
@@ -96,7 +57,7 @@ static void queue_config(const struct apus_participant *p, struct apus_dp_queue_
 
 static void add_group(struct apus_dp_queue_config *q, uint16_t port)
 {
-	q->groups[q->group_count++].group = apus_dp_addr_v4(spdp_group, port);
+	q->groups[q->group_count++].group = apus_dp_addr_v4(apus_ctl_spdp_group, port);
 }
 
 /* Largest piece of a payload that fits one packet on every interface: less IPv4 (20), UDP (8), RTPS header
@@ -134,6 +95,7 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 		.evidence = is_control ? apus_ctl_domain_evidence : NULL,
 		.may_send = is_control ? apus_ctl_domain_may_send : NULL,
 		.control_user = p,
+		.watch_fd = is_control ? p->netwatch_fd : -1,
 		.listen = is_control ? NULL : apus_ctl_domain_listen,
 		.listen_user = p,
 	};
@@ -152,7 +114,7 @@ static int open_workers(struct apus_participant *p, char *why, size_t why_bytes)
 {
 	struct apus_dp_port_claim claim;
 	struct apus_dp_queue_config q;
-	int rc = apus_dp_port_claim(p->config.domain, p->config.participant_index, p->loopback_only,
+	int rc = apus_dp_port_claim(p->config.domain, p->config.participant_index, p->bind_home,
 				    why, why_bytes, &claim);
 
 	if (rc != 0)
@@ -213,19 +175,6 @@ static int spawn_workers(struct apus_participant *p, char *why, size_t why_bytes
 
 /* --- control's parts ----------------------------------------------------------------------------- */
 
-static void locator_policy(const struct apus_participant *p, struct apus_ctl_locator_policy *policy)
-{
-	static const uint8_t loopback[4] = {127, 0, 0, 1};
-
-	memset(policy, 0, sizeof(*policy));
-	for (size_t i = 0; i < p->interface_count; i++)
-		memcpy(policy->own[policy->own_count++], p->interfaces[i].ipv4, 4);
-	policy->loopback_only = p->loopback_only;
-	if (!p->loopback_only)
-		memcpy(policy->own[policy->own_count++], loopback, 4);
-	policy->multicast = p->config.multicast == APUS_CTL_MULTICAST_ON;
-}
-
 static int create_graph(struct apus_participant *p)
 {
 	struct apus_ctl_graph_config g = {
@@ -243,7 +192,7 @@ static int create_graph(struct apus_participant *p)
 			  .user = p},
 	};
 
-	locator_policy(p, &g.locators);
+	apus_ctl_domain_policy(p, &g.locators);
 	return apus_ctl_graph_create(&g, &p->self, &p->graph);
 }
 
@@ -261,6 +210,15 @@ static bool resolve(const char *host, uint8_t ipv4[4])
 	return true;
 }
 
+static bool may_be_peer(const struct apus_participant *p, const uint8_t ipv4[4])
+{
+	struct apus_dp_addr addr = apus_dp_addr_v4(ipv4, 0);
+	struct apus_ctl_locator_policy policy;
+
+	apus_ctl_domain_policy(p, &policy);
+	return apus_ctl_locators_allowed(&policy, &addr);
+}
+
 static int peer_addresses(struct apus_participant *p, struct apus_dp_addr **addrs_out,
 			  uint32_t *count_out, char *why, size_t why_bytes)
 {
@@ -275,6 +233,12 @@ static int peer_addresses(struct apus_participant *p, struct apus_dp_addr **addr
 
 		if (!resolve(peer->host, ipv4)) {
 			snprintf(why, why_bytes, "peers: cannot resolve \"%s\"", peer->host);
+			free(addrs);
+			return APUS_EINVAL;
+		}
+		if (!may_be_peer(p, ipv4)) {
+			snprintf(why, why_bytes, "peers: the address of \"%s\" is denied",
+				 peer->host);
 			free(addrs);
 			return APUS_EINVAL;
 		}
@@ -302,7 +266,7 @@ static int create_discovery(struct apus_participant *p, char *why, size_t why_by
 		return rc;
 	d.peers = peers;
 	if (p->config.multicast != APUS_CTL_MULTICAST_OFF)
-		d.multicast = apus_dp_addr_v4(spdp_group, p->ports.meta_multicast);
+		d.multicast = apus_dp_addr_v4(apus_ctl_spdp_group, p->ports.meta_multicast);
 	memcpy(&d.seed, p->prefix.bytes + 4, sizeof(d.seed));
 	rc = apus_ctl_discovery_create(&d, &ops, p->graph, &p->self, apus_mono_now(),
 				       &p->discovery);
@@ -390,6 +354,7 @@ static void control_round(struct apus_participant *p)
 	if (alive.ns < next.ns)
 		next = alive;
 	apus_dp_worker_end_turn(p->control);
+	apus_ctl_domain_follow_net(p);
 	if (apus_ctl_domain_settle(p))
 		next = apus_mono_add(apus_mono_now(), RETRY_NS);
 	apus_dp_worker_take_turn(p->control);
@@ -445,12 +410,10 @@ static void stop_control(struct apus_participant *p)
 
 static int open_parts(struct apus_participant *p, char *why, size_t why_bytes)
 {
-	int rc = apus_dp_netif_lookup(p->config.interfaces, why, why_bytes, APUS_DP_NETIF_MAX,
-				      p->interfaces, &p->interface_count);
+	int rc = apus_ctl_domain_open_net(p, why, why_bytes);
 
 	if (rc != 0)
 		return rc;
-	p->loopback_only = apus_dp_netif_all_loopback(p->interfaces, p->interface_count);
 	p->epoch = aligned_alloc(APUS_CACHE_LINE, sizeof(*p->epoch));
 	p->scratch = malloc(sizeof(*p->scratch));
 	if (!p->epoch || !p->scratch)
@@ -461,7 +424,7 @@ static int open_parts(struct apus_participant *p, char *why, size_t why_bytes)
 	rc = open_workers(p, why, why_bytes);
 	if (rc != 0)
 		return rc;
-	make_self(p);
+	apus_ctl_domain_make_self(p);
 	rc = apus_ctl_domain_open_types(p);
 	if (rc == 0)
 		rc = create_graph(p);
@@ -491,6 +454,7 @@ static void close_parts(struct apus_participant *p)
 	for (uint32_t i = 0; i < p->worker_count; i++)
 		apus_dp_worker_destroy(p->workers[i]);
 	apus_dp_worker_destroy(p->control);
+	apus_dp_netwatch_close(p->netwatch_fd);
 	free(p->scratch);
 	free(p->epoch);
 	apus_ctl_domain_listen_close(p);
@@ -512,6 +476,7 @@ static int create(const struct apus_config *config, struct apus_participant **pa
 	p->config = *apus_ctl_config_of(config);
 	apus_dp_fork_guard();
 	p->fork_count = apus_dp_fork_count;
+	p->netwatch_fd = -1;
 	pthread_mutex_init(&p->lock, NULL);
 	rc = apus_ctl_domain_listen_open(p);
 	if (rc == 0)

@@ -23,6 +23,7 @@
 #include "control/types.h"
 #include "dataplane/entity.h"
 #include "dataplane/group.h"
+#include "dataplane/io/netwatch.h"
 #include "dataplane/io/ports.h"
 
 #include <pthread.h>
@@ -69,7 +70,10 @@ struct apus_participant {
 	uint32_t fork_count;
 	struct apus_dp_netif interfaces[APUS_DP_NETIF_MAX];
 	size_t interface_count;
-	bool loopback_only;
+	bool loopback_only;        /* all of them are loopback at present */
+	bool bind_home;            /* and will always be: sockets are bound to 127.0.0.1 */
+	struct apus_mono net_told; /* when we last announced because of them */
+	int netwatch_fd; /* tells that interfaces may have changed; -1: the kernel refused */
 	struct apus_dp_ports ports;
 	uint32_t participant_idx;
 
@@ -106,6 +110,7 @@ struct apus_participant {
 	bool types_learnt;                           /* since the last turn */
 	struct apus_ctl_type_lookup_counters type_counters;
 	struct apus_ctl_alive alive;
+	struct apus_counter net_changes;       /* times our addresses were found changed */
 	struct apus_counter malformed_records; /* discovery samples that did not decode */
 
 	/* Listeners: all but the target's atomics under listen_lock, which comes before `lock`. */
@@ -185,6 +190,22 @@ struct apus_ctl_filter_limits apus_ctl_domain_filter_limits(const struct apus_pa
  *  presentation. Returns 0 or APUS_EINVAL. */
 int apus_ctl_domain_join(const struct apus_participant *p, const struct apus_endpoint_options *o,
 			 bool is_writer, struct apus_qos *qos);
+
+/** domain_net.c: looks interfaces up and begins to watch them. Errors of apus_dp_netif_lookup(), and
+ *  APUS_EINVAL if all their addresses are denied. */
+int apus_ctl_domain_open_net(struct apus_participant *p, char *why, size_t why_bytes);
+/** What can be reached at present, and may be. */
+void apus_ctl_domain_policy(const struct apus_participant *p,
+			    struct apus_ctl_locator_policy *policy_out);
+/** Fills p->self from what is configured and where we are reachable now. */
+void apus_ctl_domain_make_self(struct apus_participant *p);
+/** Follows what has become of the interfaces, if anything. Under lock, no turn held. */
+void apus_ctl_domain_follow_net(struct apus_participant *p);
+/** Where an endpoint of this worker is reachable, if the participant's default does not say so already. */
+void apus_ctl_domain_add_locators(const struct apus_participant *p, const struct apus_dp_worker *w,
+				  struct apus_wire_endpoint_record *record);
+/** 239.255.0.1, the group of SPDP (RTPS 2.5 §9.6.2.4.1). */
+extern const uint8_t apus_ctl_spdp_group[4];
 
 /** domain_entities.c: deletes all writers and readers that are left. */
 void apus_ctl_domain_delete_entities(struct apus_participant *p);

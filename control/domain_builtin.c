@@ -173,6 +173,31 @@ static int write_sample(struct apus_dp_writer *w, const struct apus_guid *key,
 	return rc == APUS_EAGAIN ? APUS_ELIMIT : rc;
 }
 
+/* To a group through every link: a host on one of them may not be reachable through the others. */
+static void put_announcement(struct apus_participant *p, const struct apus_dp_addr *to,
+			     struct apus_wall stamp, const struct apus_wire_data_out *data)
+{
+	struct apus_dp_out *out = &p->control->out;
+	struct apus_wire_data_out d = *data;
+
+	if (!apus_dp_addr_is_multicast(to)) {
+		apus_dp_out_data(out, to, NULL, stamp, &d);
+		return;
+	}
+	for (size_t i = 0; i < p->interface_count; i++) {
+		bool again = false;
+
+		for (size_t k = 0; k < i; k++)
+			again |= p->interfaces[k].ifindex == p->interfaces[i].ifindex;
+		if (again)
+			continue;
+		apus_dp_out_interface(out, (int16_t)i);
+		d = *data;
+		apus_dp_out_data(out, to, NULL, stamp, &d);
+	}
+	apus_dp_out_interface(out, -1);
+}
+
 /* SPDP is stateless and repeats one sample: it is built straight into the datagram, always with the same
  * sequence number and source timestamp unless its contents changed. By these two others tell a repetition
  * from a participant that has started anew. */
@@ -203,7 +228,7 @@ static void announce(void *user, const struct apus_dp_addr *to, const struct apu
 		d.qos.key_hash = key->bytes;
 		d.qos.status_info = APUS_WIRE_STATUS_DISPOSED | APUS_WIRE_STATUS_UNREGISTERED;
 	}
-	apus_dp_out_data(&p->control->out, to, NULL, gone ? apus_wall_now() : p->spdp_stamp, &d);
+	put_announcement(p, to, gone ? apus_wall_now() : p->spdp_stamp, &d);
 }
 
 static struct apus_dp_writer *builtin_writer(struct apus_participant *p, struct apus_eid eid)

@@ -109,17 +109,6 @@ static struct apus_guid next_guid(struct apus_participant *p, uint32_t kind)
 	return apus_guid_make(&p->prefix, eid);
 }
 
-static void add_worker_locators(const struct apus_participant *p, const struct apus_dp_worker *w,
-				struct apus_wire_endpoint_record *record)
-{
-	for (size_t i = 0; i < p->interface_count && i < APUS_WIRE_LOCATORS_MAX; i++) {
-		struct apus_dp_addr a =
-			apus_dp_addr_v4(p->interfaces[i].ipv4, w->config.queue->unicast_port);
-
-		record->unicast.at[record->unicast.count++] = apus_dp_addr_to_locator(&a);
-	}
-}
-
 /* Announces and admits an endpoint. Its type is known first: whoever hears of it may ask. Under lock; takes
  * the control turn. */
 static int announce(struct apus_participant *p, struct apus_wire_endpoint_record *record,
@@ -206,7 +195,7 @@ static int register_writer(struct apus_participant *p, struct apus_writer *w,
 
 	if (rc != 0)
 		return rc;
-	add_worker_locators(p, w->worker, p->scratch);
+	apus_ctl_domain_add_locators(p, w->worker, p->scratch);
 	apus_dp_worker_take_turn(w->worker);
 	rc = apus_dp_worker_add_writer(w->worker, w->dp);
 	apus_dp_worker_end_turn(w->worker);
@@ -399,7 +388,7 @@ static int reader_record(struct apus_participant *p, struct apus_reader *r,
 	}
 	rc = apus_wire_endpoint_record_make(&source, p->scratch);
 	if (rc == 0)
-		add_worker_locators(p, r->worker, p->scratch);
+		apus_ctl_domain_add_locators(p, r->worker, p->scratch);
 	return rc;
 }
 
@@ -583,7 +572,7 @@ static int refilter_record(struct apus_participant *p, struct apus_reader *r,
 	}
 	rc = apus_wire_endpoint_record_make(&source, p->scratch);
 	if (rc == 0)
-		add_worker_locators(p, r->worker, p->scratch);
+		apus_ctl_domain_add_locators(p, r->worker, p->scratch);
 	return rc;
 }
 

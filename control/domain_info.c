@@ -161,6 +161,9 @@ static const struct named graph_counters[] = {
 static const struct named discovery_counters[] = {
 	COUNTER(apus_ctl_discovery_counters, announcements_sent, "discovery.announcements"),
 	COUNTER(apus_ctl_discovery_counters, answers_withheld, "discovery.answers_withheld"),
+	COUNTER(apus_ctl_discovery_counters, datagrams_withheld, "discovery.datagrams_withheld"),
+	COUNTER(apus_ctl_discovery_counters, restarted, "discovery.restarted"),
+	COUNTER(apus_ctl_discovery_counters, outdated, "discovery.outdated"),
 	COUNTER(apus_ctl_discovery_counters, participants_heard, "discovery.heard"),
 	COUNTER(apus_ctl_discovery_counters, own, "discovery.own"),
 	COUNTER(apus_ctl_discovery_counters, foreign, "discovery.foreign"),
@@ -183,6 +186,7 @@ static const struct named domain_counters[] = {
 	COUNTER(apus_participant, type_counters.answered, "types.answered"),
 	COUNTER(apus_participant, type_counters.withheld, "types.withheld"),
 	COUNTER(apus_participant, malformed_records, "discovery.malformed"),
+	COUNTER(apus_participant, net_changes, "discovery.address_changes"),
 };
 
 static const struct named reader_counters[] = {

@@ -287,14 +287,17 @@ bool apus_ctl_graph_resolve(const struct apus_ctl_graph *g, struct apus_ctl_endp
 {
 	const struct apus_ctl_participant *p = e->participant;
 	const struct apus_ctl_locator_policy *policy = &g->config.locators;
-	const struct apus_dp_addr *proof = g->config.await_proof && !p->local ? &p->proof : NULL;
+	const struct apus_ctl_locator_side side = {
+		.same_host = p->same_host,
+		.proof = g->config.await_proof && !p->local ? &p->proof : NULL,
+		.from = &p->from};
 	struct apus_dp_addr unicast, multicast = {0};
 
 	if (e->is_builtin) {
 		unicast = p->metatraffic;
 	} else {
-		apus_ctl_locators_unicast(policy, p->same_host, proof, &e->record->unicast,
-					  &p->record.default_unicast, &unicast);
+		apus_ctl_locators_unicast(policy, &side, &e->record->unicast,
+					  &p->record.default_unicast, &unicast, &e->reason);
 		if (!e->is_writer)
 			apus_ctl_locators_multicast(policy, &e->record->multicast,
 						    &p->record.default_multicast, &multicast);
@@ -506,9 +509,10 @@ static void sync_builtin(struct apus_ctl_graph *g, struct apus_ctl_participant *
 
 static void resolve_participant(struct apus_ctl_graph *g, struct apus_ctl_participant *p)
 {
-	apus_ctl_locators_unicast(&g->config.locators, p->same_host, NULL,
-				  &p->record.metatraffic_unicast, &p->record.default_unicast,
-				  &p->metatraffic);
+	const struct apus_ctl_locator_side side = {.same_host = p->same_host, .from = &p->from};
+
+	apus_ctl_locators_unicast(&g->config.locators, &side, &p->record.metatraffic_unicast,
+				  &p->record.default_unicast, &p->metatraffic, NULL);
 	for (int i = 0; i < BUILTIN_COUNT && !p->local; i++)
 		sync_builtin(g, p, i);
 	for (uint32_t e = p->first_endpoint; e != APUS_CTL_NONE;
@@ -517,9 +521,10 @@ static void resolve_participant(struct apus_ctl_graph *g, struct apus_ctl_partic
 			apus_ctl_graph_touch(g, endpoint_at(g, e));
 }
 
-int apus_ctl_graph_add_participant(struct apus_ctl_graph *g,
-				   const struct apus_wire_participant_record *record,
-				   bool same_host, struct apus_ctl_participant **participant_out)
+static int add_participant(struct apus_ctl_graph *g,
+			   const struct apus_wire_participant_record *record, bool same_host,
+			   const struct apus_dp_addr *from,
+			   struct apus_ctl_participant **participant_out)
 {
 	struct apus_ctl_participant *p = apus_ctl_graph_participant(g, &record->prefix);
 	int result = APUS_CTL_ADMITTED;
@@ -541,12 +546,44 @@ int apus_ctl_graph_add_participant(struct apus_ctl_graph *g,
 	if (result != APUS_CTL_UNCHANGED) {
 		p->record = *record;
 		p->same_host = same_host;
+		p->from = *from;
 		resolve_participant(g, p);
 		apus_ctl_graph_refill(g);
 	}
 	if (participant_out)
 		*participant_out = p;
 	return result;
+}
+
+int apus_ctl_graph_add_participant(struct apus_ctl_graph *g,
+				   const struct apus_wire_participant_record *record,
+				   bool same_host, struct apus_ctl_participant **participant_out)
+{
+	const struct apus_dp_addr unknown = {.family = 0};
+
+	return add_participant(g, record, same_host, &unknown, participant_out);
+}
+
+int apus_ctl_graph_add_participant_from(struct apus_ctl_graph *g,
+					const struct apus_wire_participant_record *record,
+					const struct apus_dp_addr *from,
+					struct apus_ctl_participant **participant_out)
+{
+	return add_participant(g, record, apus_ctl_locators_same_host(&g->config.locators, from),
+			       from, participant_out);
+}
+
+void apus_ctl_graph_set_policy(struct apus_ctl_graph *g,
+			       const struct apus_ctl_locator_policy *policy)
+{
+	g->config.locators = *policy;
+	for (uint32_t i = g->participant_first; i != APUS_CTL_NONE; i = g->participants[i].next) {
+		struct apus_ctl_participant *p = &g->participants[i];
+
+		if (p->from.family)
+			p->same_host = apus_ctl_locators_same_host(policy, &p->from);
+		resolve_participant(g, p);
+	}
 }
 
 /* Matches the endpoints of a participant, in order of admission. */

@@ -85,6 +85,7 @@ struct apus_ctl_participant {
 	bool same_host;                             /**< its announcements come from this host */
 	bool proved;                                /**< it has answered: its endpoints may match */
 	struct apus_dp_addr proof; /**< the address it answered at; family 0 = none */
+	struct apus_dp_addr from;  /**< where it last announced itself; family 0 = unknown */
 	uint32_t endpoint_count;   /**< built-in ones not counted */
 	struct apus_dp_addr
 		metatraffic;     /**< where its discovery traffic goes; family 0 = nowhere */
@@ -121,7 +122,8 @@ struct apus_ctl_endpoint {
 	apus_seq
 		generation; /**< SEDP sequence number of the record; the generation of its filter */
 	struct apus_dp_addr unicast; /**< where traffic to it goes, resolved; family 0 = nowhere */
-	struct apus_dp_addr multicast; /**< family 0 = none */
+	struct apus_dp_addr multicast;       /**< family 0 = none */
+	enum apus_ctl_locator_reason reason; /**< why `unicast` is what it is */
 
 	/* Matches: first … last of a list walked with apus_ctl_graph_next_match(). */
 	uint32_t first_match, last_match;
@@ -194,6 +196,14 @@ void apus_ctl_graph_destroy(struct apus_ctl_graph *graph);
 int apus_ctl_graph_add_participant(struct apus_ctl_graph *graph,
 				   const struct apus_wire_participant_record *record,
 				   bool same_host, struct apus_ctl_participant **participant_out);
+/** The same for an announcement from this address: whether that is this host follows from it. */
+int apus_ctl_graph_add_participant_from(struct apus_ctl_graph *graph,
+					const struct apus_wire_participant_record *record,
+					const struct apus_dp_addr *from,
+					struct apus_ctl_participant **participant_out);
+/** Replaces what can be reached (interfaces changed): every address is chosen anew. */
+void apus_ctl_graph_set_policy(struct apus_ctl_graph *graph,
+			       const struct apus_ctl_locator_policy *policy);
 /** The participant has answered at its metatraffic address: its endpoints match from now on, and traffic may
  *  go to the host of that address. Again after the address has changed. Without await_proof no effect. */
 void apus_ctl_graph_prove(struct apus_ctl_graph *graph, struct apus_ctl_participant *participant);

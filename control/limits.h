@@ -18,6 +18,8 @@ enum apus_ctl_kind {
 	APUS_CTL_KIND_TEXT,     /**< char[APUS_CTL_TEXT_BYTES + 1], any printable text */
 	APUS_CTL_KIND_PEERS,    /**< likewise, and parsed into peer[] */
 	APUS_CTL_KIND_CORES,    /**< likewise, and parsed into worker_core[] */
+	APUS_CTL_KIND_ALLOW,    /**< likewise, and parsed into allow */
+	APUS_CTL_KIND_DENY,     /**< likewise, and parsed into deny */
 };
 
 /** One row. */

@@ -2,11 +2,12 @@
 /* Selection of addresses; see the header for the rules. */
 #include "control/locators.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Priorities: smaller is better. 0…32: bits in which the address differs from the nearest of ours. */
-#define PRIORITY_UNKNOWN 33
+/* Priorities: smaller is better. 0…128: bits in which the address differs from the nearest of ours. */
+#define PRIORITY_UNKNOWN 129
 
 /* A candidate while it is being ranked. */
 struct ranked {
@@ -16,13 +17,27 @@ struct ranked {
 
 static bool is_loopback(const struct apus_dp_addr *addr)
 {
-	return addr->ip[12] == 127;
+	static const uint8_t one[16] = {[15] = 1};
+
+	return addr->family == AF_INET ? addr->ip[12] == 127 : memcmp(addr->ip, one, 16) == 0;
+}
+
+static bool is_wildcard(const struct apus_dp_addr *addr)
+{
+	static const uint8_t none[16];
+
+	return memcmp(addr->ip, none, sizeof(none)) == 0;
+}
+
+static bool same_ip(const struct apus_dp_addr *a, const struct apus_dp_addr *b)
+{
+	return a->family == b->family && memcmp(a->ip, b->ip, sizeof(a->ip)) == 0;
 }
 
 static bool is_own(const struct apus_ctl_locator_policy *policy, const struct apus_dp_addr *addr)
 {
 	for (uint32_t i = 0; i < policy->own_count; i++)
-		if (memcmp(policy->own[i], addr->ip + 12, 4) == 0)
+		if (same_ip(&policy->own[i], addr))
 			return true;
 	return false;
 }
@@ -30,12 +45,24 @@ static bool is_own(const struct apus_ctl_locator_policy *policy, const struct ap
 bool apus_ctl_locators_same_host(const struct apus_ctl_locator_policy *policy,
 				 const struct apus_dp_addr *from)
 {
-	return from->family == AF_INET && (is_loopback(from) || is_own(policy, from));
+	return from->family && (is_loopback(from) || is_own(policy, from));
 }
 
-static uint32_t ipv4_number(const uint8_t ip[4])
+/* Leading bits two addresses of one family share; IPv4 addresses count from their own first bit. */
+static uint32_t shared_bits(const struct apus_dp_addr *a, const struct apus_dp_addr *b)
 {
-	return (uint32_t)ip[0] << 24 | (uint32_t)ip[1] << 16 | (uint32_t)ip[2] << 8 | ip[3];
+	uint32_t first = a->family == AF_INET ? 12 : 0;
+
+	for (uint32_t i = first; i < 16; i++)
+		if (a->ip[i] != b->ip[i])
+			return 8 * (i - first) +
+			       (uint32_t)__builtin_clz((uint32_t)(a->ip[i] ^ b->ip[i])) - 24;
+	return 8 * (16 - first);
+}
+
+static uint32_t address_bits(const struct apus_dp_addr *addr)
+{
+	return addr->family == AF_INET ? 32 : 128;
 }
 
 /* Bits behind the longest prefix shared with one of our addresses. */
@@ -45,20 +72,51 @@ static uint32_t distance(const struct apus_ctl_locator_policy *policy,
 	uint32_t best = PRIORITY_UNKNOWN;
 
 	for (uint32_t i = 0; i < policy->own_count; i++) {
-		uint32_t differ = ipv4_number(policy->own[i]) ^ ipv4_number(addr->ip + 12);
-		uint32_t bits = differ ? 32 - (uint32_t)__builtin_clz(differ) : 0;
+		uint32_t bits;
 
+		if (policy->own[i].family != addr->family)
+			continue;
+		bits = address_bits(addr) - shared_bits(&policy->own[i], addr);
 		if (bits < best)
 			best = bits;
 	}
 	return best;
 }
 
-/* The gates: usable family, multicast only as the policy says, loopback only on one host. */
+static bool in_list(const struct apus_ctl_address_list *list, const struct apus_dp_addr *addr)
+{
+	for (uint32_t i = 0; i < list->count; i++)
+		if (list->at[i].addr.family == addr->family &&
+		    shared_bits(&list->at[i].addr, addr) >= list->at[i].bits)
+			return true;
+	return false;
+}
+
+bool apus_ctl_locators_allowed(const struct apus_ctl_locator_policy *policy,
+			       const struct apus_dp_addr *addr)
+{
+	if (in_list(&policy->deny, addr))
+		return false;
+	if (is_wildcard(addr) || (policy->no_loopback && is_loopback(addr)))
+		return false;
+	return policy->allow.count == 0 || in_list(&policy->allow, addr);
+}
+
+/* Can it be reached over any family we speak? */
+static bool speaks(const struct apus_ctl_locator_policy *policy, uint16_t family)
+{
+	for (uint32_t i = 0; i < policy->own_count; i++)
+		if (policy->own[i].family == family)
+			return true;
+	return false;
+}
+
+/* The gates: allowed, usable family, multicast only as the policy says, loopback only on one host. */
 static bool passes(const struct apus_ctl_locator_policy *policy, bool same_host,
 		   const struct apus_dp_addr *addr)
 {
-	if (addr->family != AF_INET || addr->port == 0 || ipv4_number(addr->ip + 12) == 0)
+	if (addr->family == 0 || addr->port == 0 || !speaks(policy, addr->family) ||
+	    !apus_ctl_locators_allowed(policy, addr))
 		return false;
 	if (apus_dp_addr_is_multicast(addr))
 		return policy->multicast;
@@ -77,6 +135,8 @@ static int compare(const void *left, const void *right)
 		return a->candidate.fallback ? 1 : -1;
 	if (a->priority != b->priority)
 		return a->priority < b->priority ? -1 : 1;
+	if (a->candidate.addr.family != b->candidate.addr.family)
+		return a->candidate.addr.family == AF_INET ? -1 : 1;
 	order = memcmp(a->candidate.addr.ip, b->candidate.addr.ip, sizeof(a->candidate.addr.ip));
 	if (order)
 		return order;
@@ -89,7 +149,15 @@ static bool remember(uint8_t table[2 * APUS_CTL_CANDIDATES_MAX],
 {
 	const struct apus_dp_addr *addr = &kept[idx].addr;
 	uint32_t slots = 2 * APUS_CTL_CANDIDATES_MAX;
-	uint32_t at = ((ipv4_number(addr->ip + 12) ^ addr->port) * 0x9e3779b1u) >> 25;
+	uint32_t at = addr->port;
+
+	for (uint32_t i = 0; i < 16; i += 4) {
+		uint32_t word;
+
+		memcpy(&word, addr->ip + i, 4);
+		at = (at ^ word) * 0x9e3779b1u;
+	}
+	at >>= 25;
 
 	for (; table[at]; at = (at + 1) % slots)
 		if (apus_dp_addr_equal(&kept[table[at] - 1].addr, addr))
@@ -120,8 +188,19 @@ uint32_t apus_ctl_locators_select(const struct apus_ctl_locator_policy *policy, 
 	return kept;
 }
 
-/* Collects the usable addresses of a list that are multicast, or are not. */
-static uint32_t collect(const struct apus_wire_locators *locators, bool multicast,
+/* An announced 0.0.0.0 names the host it came from, where that is believed. */
+static void fill_wildcard(const struct apus_ctl_locator_policy *policy,
+			  const struct apus_ctl_locator_side *side, struct apus_dp_addr *addr)
+{
+	if (policy->wildcard && side->from && is_wildcard(addr) &&
+	    side->from->family == addr->family)
+		memcpy(addr->ip, side->from->ip, sizeof(addr->ip));
+}
+
+/* Collects the addresses of a list that are multicast, or are not. */
+static uint32_t collect(const struct apus_ctl_locator_policy *policy,
+			const struct apus_ctl_locator_side *side,
+			const struct apus_wire_locators *locators, bool multicast,
 			struct apus_ctl_candidate *out)
 {
 	uint32_t count = 0;
@@ -129,8 +208,10 @@ static uint32_t collect(const struct apus_wire_locators *locators, bool multicas
 	for (uint32_t i = 0; locators && i < locators->count; i++) {
 		struct apus_ctl_candidate candidate = {.fallback = false};
 
-		if (apus_dp_addr_from_locator(&locators->at[i], &candidate.addr) &&
-		    apus_dp_addr_is_multicast(&candidate.addr) == multicast)
+		if (!apus_dp_addr_from_locator(&locators->at[i], &candidate.addr))
+			continue;
+		fill_wildcard(policy, side, &candidate.addr);
+		if (apus_dp_addr_is_multicast(&candidate.addr) == multicast)
 			out[count++] = candidate;
 	}
 	return count;
@@ -150,29 +231,34 @@ static uint32_t keep_proved(const struct apus_ctl_locator_policy *policy,
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		if (memcmp(c[i].addr.ip, proof->ip, sizeof(proof->ip)) == 0 ||
-		    (proof->family && is_this_host(policy, proof) &&
-		     is_this_host(policy, &c[i].addr)))
+		if (same_ip(&c[i].addr, proof) || (proof->family && is_this_host(policy, proof) &&
+						   is_this_host(policy, &c[i].addr)))
 			c[kept++] = c[i];
 	return kept;
 }
 
 /* The best of the first list that has a usable address. */
-static bool choose(const struct apus_ctl_locator_policy *policy, bool same_host,
-		   const struct apus_dp_addr *proof, bool multicast,
+static bool choose(const struct apus_ctl_locator_policy *policy,
+		   const struct apus_ctl_locator_side *side, bool multicast,
 		   const struct apus_wire_locators *own,
-		   const struct apus_wire_locators *participant, struct apus_dp_addr *addr_out)
+		   const struct apus_wire_locators *participant, struct apus_dp_addr *addr_out,
+		   enum apus_ctl_locator_reason *reason_out)
 {
 	const struct apus_wire_locators *lists[] = {own, participant};
 	struct apus_ctl_candidate candidates[APUS_WIRE_LOCATORS_MAX];
 
+	*reason_out = APUS_CTL_REASON_NONE;
 	for (uint32_t i = 0; i < 2; i++) {
-		uint32_t count = collect(lists[i], multicast, candidates);
+		uint32_t count = collect(policy, side, lists[i], multicast, candidates);
 
-		if (proof)
-			count = keep_proved(policy, proof, candidates, count);
-		if (apus_ctl_locators_select(policy, same_host, candidates, count)) {
+		count = apus_ctl_locators_select(policy, side->same_host, candidates, count);
+		if (count && side->proof) {
+			*reason_out = APUS_CTL_REASON_UNPROVED;
+			count = keep_proved(policy, side->proof, candidates, count);
+		}
+		if (count) {
 			*addr_out = candidates[0].addr;
+			*reason_out = i ? APUS_CTL_REASON_PARTICIPANT : APUS_CTL_REASON_ENDPOINT;
 			return true;
 		}
 	}
@@ -180,13 +266,17 @@ static bool choose(const struct apus_ctl_locator_policy *policy, bool same_host,
 	return false;
 }
 
-bool apus_ctl_locators_unicast(const struct apus_ctl_locator_policy *policy, bool same_host,
-			       const struct apus_dp_addr *proof,
+bool apus_ctl_locators_unicast(const struct apus_ctl_locator_policy *policy,
+			       const struct apus_ctl_locator_side *side,
 			       const struct apus_wire_locators *own,
 			       const struct apus_wire_locators *participant,
-			       struct apus_dp_addr *addr_out)
+			       struct apus_dp_addr *addr_out,
+			       enum apus_ctl_locator_reason *reason_out)
 {
-	return choose(policy, same_host, proof, false, own, participant, addr_out);
+	enum apus_ctl_locator_reason unread;
+
+	return choose(policy, side, false, own, participant, addr_out,
+		      reason_out ? reason_out : &unread);
 }
 
 bool apus_ctl_locators_multicast(const struct apus_ctl_locator_policy *policy,
@@ -194,7 +284,49 @@ bool apus_ctl_locators_multicast(const struct apus_ctl_locator_policy *policy,
 				 const struct apus_wire_locators *participant,
 				 struct apus_dp_addr *addr_out)
 {
-	return choose(policy, false, NULL, true, own, participant, addr_out);
+	const struct apus_ctl_locator_side side = {.same_host = false};
+	enum apus_ctl_locator_reason unread;
+
+	return choose(policy, &side, true, own, participant, addr_out, &unread);
+}
+
+int apus_ctl_address_prefix_parse(const char *text, struct apus_ctl_address_prefix *prefix_out)
+{
+	struct apus_ctl_address_prefix p = {.bits = 0};
+	char copy[INET6_ADDRSTRLEN + 5], *slash, *end;
+	struct apus_dp_addr first;
+	unsigned long bits;
+
+	if (strlen(text) >= sizeof(copy))
+		return APUS_EINVAL;
+	strcpy(copy, text);
+	slash = strchr(copy, '/');
+	if (slash)
+		*slash++ = '\0';
+	if (inet_pton(AF_INET, copy, p.addr.ip + 12) == 1)
+		p.addr.family = AF_INET;
+	else if (inet_pton(AF_INET6, copy, p.addr.ip) == 1)
+		p.addr.family = AF_INET6;
+	else
+		return APUS_EINVAL;
+	bits = address_bits(&p.addr);
+	if (slash) {
+		if (*slash < '0' || *slash > '9')
+			return APUS_EINVAL;
+		bits = strtoul(slash, &end, 10);
+		if (*end || bits > address_bits(&p.addr))
+			return APUS_EINVAL;
+	}
+	/* Bits behind the prefix are a mistake: 10.1.2.3/8 may mean 10.0.0.0/8 or 10.1.2.3. */
+	first = p.addr;
+	for (uint32_t i = (uint32_t)bits; i < address_bits(&p.addr); i++)
+		first.ip[(p.addr.family == AF_INET ? 12 : 0) + i / 8] &=
+			(uint8_t) ~(0x80u >> i % 8);
+	if (!same_ip(&first, &p.addr))
+		return APUS_EINVAL;
+	p.bits = (uint8_t)bits;
+	*prefix_out = p;
+	return 0;
 }
 
 uint32_t apus_ctl_peer_expand(const uint8_t ipv4[4], uint16_t port, uint32_t domain,

@@ -20,6 +20,7 @@ void apus_dp_out_init(struct apus_dp_out *out, struct apus_dp_queue *queue,
 	out->count = 0;
 	out->used = 0;
 	out->open = false;
+	out->interface_idx = -1;
 }
 
 static void close_datagram(struct apus_dp_out *out)
@@ -36,7 +37,7 @@ static void close_datagram(struct apus_dp_out *out)
 		return;
 	}
 	out->used += (b->length + 7) & ~7u;
-	tx->interface_idx = -1;
+	tx->interface_idx = out->interface_idx;
 	tx->iov_count = 1;
 	tx->iov[0] = (struct iovec){b->bytes, b->length};
 	if (out->split) {
@@ -51,6 +52,12 @@ static void close_datagram(struct apus_dp_out *out)
 	apus_counter_add(&out->bytes, apus_wire_datagram_bytes(b));
 	if (++out->count == APUS_DP_OUT_BURST)
 		apus_dp_out_flush(out);
+}
+
+void apus_dp_out_interface(struct apus_dp_out *out, int16_t interface_idx)
+{
+	close_datagram(out);
+	out->interface_idx = interface_idx;
 }
 
 void apus_dp_out_flush(struct apus_dp_out *out)

@@ -38,6 +38,7 @@ struct apus_dp_out {
 	bool (*may_send)(void *user, const struct apus_prefix *dest, uint32_t bytes);
 	void *may_send_user;
 	struct apus_counter withheld; /* datagrams it refused */
+	int16_t interface_idx;        /* through which multicast leaves; see apus_dp_tx */
 	struct apus_prefix own;
 	uint32_t count; /* closed datagrams waiting for flush */
 	bool open;      /* one more is under construction in place `count` */
@@ -78,6 +79,9 @@ void apus_dp_out_data(struct apus_dp_out *out, const struct apus_dp_addr *to,
 void apus_dp_out_frag(struct apus_dp_out *out, const struct apus_dp_addr *to,
 		      const struct apus_prefix *dest, struct apus_wall timestamp,
 		      struct apus_wire_data_frag_out *frag);
+
+/** Sets the interface through which multicast leaves from here on; -1, the default, is the first. */
+void apus_dp_out_interface(struct apus_dp_out *out, int16_t interface_idx);
 
 /** Sends everything. Called at the end of each turn and whenever the burst is full. */
 void apus_dp_out_flush(struct apus_dp_out *out);

@@ -256,8 +256,11 @@ void apus_dp_worker_end_turn(struct apus_dp_worker *worker)
 
 int apus_dp_worker_sleep(struct apus_dp_worker *worker, int64_t until_ns)
 {
-	struct pollfd fds[2] = {{.fd = worker->wake_fd, .events = POLLIN},
-				{.fd = apus_dp_queue_fd(worker->config.queue), .events = POLLIN}};
+	/* Negative descriptors are passed over. */
+	struct pollfd fds[3] = {{.fd = worker->wake_fd, .events = POLLIN},
+				{.fd = apus_dp_queue_fd(worker->config.queue), .events = POLLIN},
+				{.fd = worker->config.watch_fd > 0 ? worker->config.watch_fd : -1,
+				 .events = POLLIN}};
 	struct apus_mono now = apus_mono_now();
 	struct apus_mono next = apus_dp_wheel_next(&worker->wheel);
 	struct timespec ts;
@@ -275,7 +278,7 @@ int apus_dp_worker_sleep(struct apus_dp_worker *worker, int64_t until_ns)
 		ns = SLEEP_MAX_NS;
 	if (ns > 0) {
 		ts = (struct timespec){ns / APUS_NS_PER_SEC, ns % APUS_NS_PER_SEC};
-		ppoll(fds, fds[1].fd < 0 ? 1 : 2, &ts, NULL);
+		ppoll(fds, 3, &ts, NULL);
 	}
 	/* Relaxed: awake again; a needless wake-up costs one more look. */
 	atomic_store_explicit(&worker->sleep_until_ns, 0, memory_order_relaxed);

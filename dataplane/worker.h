@@ -73,6 +73,7 @@ struct apus_dp_worker_config {
 	/** What leaves must pass this; may be NULL. See apus_dp_out. */
 	bool (*may_send)(void *user, const struct apus_prefix *dest, uint32_t bytes);
 	void *control_user; /**< of both */
+	int watch_fd; /**< ends a sleep when it becomes readable; its owner reads it. 0 or less: none */
 	/** Called by the worker's thread between two turns while `listeners` has something pending; may be
 	 *  NULL. */
 	void (*listen)(void *user, struct apus_dp_worker *worker);

@@ -233,6 +233,7 @@ static const struct apus_dp_queue_ops socket_ops = {
 	.join = apus_dp_udp_join,
 	.leave = socket_leave,
 	.fd = apus_dp_udp_fd,
+	.set_interfaces = apus_dp_udp_set_interfaces,
 	.close = socket_close,
 };
 

@@ -45,9 +45,9 @@
 
 /** A transport address. Compare with apus_dp_addr_equal(): there is no padding to ignore. */
 struct apus_dp_addr {
-	uint16_t family; /* AF_INET; 0 = none */
+	uint16_t family; /* AF_INET or AF_INET6; 0 = none */
 	uint16_t port;   /* host order */
-	uint8_t ip[16];  /* IPv4 in bytes 12…15, the others 0, as in a locator */
+	uint8_t ip[16];  /* as in a locator: IPv4 in bytes 12…15, the others 0 */
 };
 
 static inline bool apus_dp_addr_equal(const struct apus_dp_addr *a, const struct apus_dp_addr *b)
@@ -64,31 +64,39 @@ static inline struct apus_dp_addr apus_dp_addr_v4(const uint8_t ipv4[4], uint16_
 	return addr;
 }
 
-/** True for 224.0.0.0/4. */
+/** True for 224.0.0.0/4 and ff00::/8. */
 static inline bool apus_dp_addr_is_multicast(const struct apus_dp_addr *addr)
 {
-	return addr->family == AF_INET && (addr->ip[12] & 0xf0) == 0xe0;
+	return addr->family == AF_INET ? (addr->ip[12] & 0xf0) == 0xe0
+				       : addr->family == AF_INET6 && addr->ip[0] == 0xff;
 }
 
 static inline struct apus_locator apus_dp_addr_to_locator(const struct apus_dp_addr *addr)
 {
-	struct apus_locator locator = {.kind = APUS_LOCATOR_UDPV4, .port = addr->port};
+	struct apus_locator locator = {.kind = addr->family == AF_INET6 ? APUS_LOCATOR_UDPV6
+									: APUS_LOCATOR_UDPV4,
+				       .port = addr->port};
 
-	memcpy(locator.address + 12, addr->ip + 12, 4);
+	memcpy(locator.address, addr->ip, sizeof(locator.address));
 	return locator;
 }
 
-/** Converts a locator; false (output untouched) unless it is UDPv4 with a port of 1…65535 and an
- *  address other than 0.0.0.0. Bytes 0…11, which should be zero, are ignored. */
+/** Converts a locator; false (output untouched) unless it is of UDP with a port of 1…65535. Of UDPv4 the
+ *  bytes 0…11, which should be zero, are ignored. */
 static inline bool apus_dp_addr_from_locator(const struct apus_locator *locator,
 					     struct apus_dp_addr *addr_out)
 {
-	static const uint8_t none[4];
-
-	if (locator->kind != APUS_LOCATOR_UDPV4 || locator->port < 1 || locator->port > 65535 ||
-	    memcmp(locator->address + 12, none, 4) == 0)
+	if (locator->port < 1 || locator->port > 65535)
 		return false;
-	*addr_out = apus_dp_addr_v4(locator->address + 12, (uint16_t)locator->port);
+	if (locator->kind == APUS_LOCATOR_UDPV4) {
+		*addr_out = apus_dp_addr_v4(locator->address + 12, (uint16_t)locator->port);
+		return true;
+	}
+	if (locator->kind != APUS_LOCATOR_UDPV6)
+		return false;
+	addr_out->family = AF_INET6;
+	addr_out->port = (uint16_t)locator->port;
+	memcpy(addr_out->ip, locator->address, sizeof(addr_out->ip));
 	return true;
 }
 
@@ -128,8 +136,9 @@ struct apus_dp_queue_config {
 	enum apus_dp_queue_kind kind;
 	struct apus_dp_netif interfaces[APUS_DP_NETIF_MAX];
 	uint32_t interface_count; /* 1…; all loopback: the unicast socket binds to 127.0.0.1 */
-	uint16_t unicast_port;    /* exact, or 0 = any free one */
-	bool adopt_fd; /* take over `unicast_fd`, already bound, instead; on success only */
+	bool bind_any; /* bind the unicast socket to every local address even then: there may be more later */
+	uint16_t unicast_port; /* exact, or 0 = any free one */
+	bool adopt_fd;         /* take over `unicast_fd`, already bound, instead; on success only */
 	int unicast_fd;
 	struct apus_dp_group groups[APUS_DP_GROUP_MAX];
 	uint32_t group_count;
@@ -184,6 +193,9 @@ struct apus_dp_queue_ops {
 	int (*join)(struct apus_dp_queue *q, const struct apus_dp_group *group);
 	int (*leave)(struct apus_dp_queue *q, const struct apus_dp_group *group);
 	int (*fd)(struct apus_dp_queue *q);
+	/* NULL: the kind knows no interfaces. */
+	void (*set_interfaces)(struct apus_dp_queue *q, const struct apus_dp_netif *interfaces,
+			       uint32_t count);
 	void (*close)(struct apus_dp_queue *q);
 };
 
@@ -257,6 +269,17 @@ static inline int apus_dp_queue_join(struct apus_dp_queue *q, const struct apus_
 static inline int apus_dp_queue_leave(struct apus_dp_queue *q, const struct apus_dp_group *group)
 {
 	return q->ops->leave(q, group);
+}
+
+/** Replaces the interfaces (1…APUS_DP_NETIF_MAX): groups are joined on links that are new and left on those
+ *  that are gone; multicast leaves through the first. What the kernel refuses is tried again at the next
+ *  change. Under the turn; makes system calls. */
+static inline void apus_dp_queue_set_interfaces(struct apus_dp_queue *q,
+						const struct apus_dp_netif *interfaces,
+						uint32_t count)
+{
+	if (q->ops->set_interfaces)
+		q->ops->set_interfaces(q, interfaces, count);
 }
 
 /**

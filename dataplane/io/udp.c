@@ -165,7 +165,8 @@ static int own_port(int fd, uint16_t *port_out)
  * caller's until nothing can fail any more. Returns -1 with errno set. */
 static int unicast_fd(const struct apus_dp_queue_config *config)
 {
-	bool home = apus_dp_netif_all_loopback(config->interfaces, config->interface_count);
+	bool home = !config->bind_any &&
+		    apus_dp_netif_all_loopback(config->interfaces, config->interface_count);
 	int fd, error;
 
 	if (config->adopt_fd)
@@ -353,6 +354,52 @@ void apus_dp_udp_close_socket(struct apus_dp_udp *u, uint32_t socket_idx)
 	u->socket[socket_idx] = (struct apus_dp_udp_socket){.fd = -1};
 	while (u->socket_count > 1 && u->socket[u->socket_count - 1].fd < 0)
 		u->socket_count--;
+}
+
+static bool has_link(const struct apus_dp_netif *interfaces, uint32_t count, uint32_t ifindex)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (interfaces[i].ifindex == ifindex)
+			return true;
+	return false;
+}
+
+static void leave_links(const struct apus_dp_queue_config *old,
+			const struct apus_dp_netif *interfaces, uint32_t count,
+			const struct apus_dp_udp_socket *s)
+{
+	for (uint32_t i = 0; i < old->interface_count; i++) {
+		struct ip_mreqn mreq = {.imr_ifindex = (int)old->interfaces[i].ifindex};
+
+		if (has_link(interfaces, count, old->interfaces[i].ifindex))
+			continue;
+		memcpy(&mreq.imr_multiaddr, s->group.group.ip + 12, 4);
+		setsockopt(s->fd, IPPROTO_IP, IP_DROP_MEMBERSHIP, &mreq, sizeof(mreq));
+	}
+}
+
+void apus_dp_udp_set_interfaces(struct apus_dp_queue *q, const struct apus_dp_netif *interfaces,
+				uint32_t count)
+{
+	struct apus_dp_udp *u = apus_dp_udp_of(q);
+	struct apus_dp_queue_config now = u->config;
+
+	memcpy(now.interfaces, interfaces, count * sizeof(*interfaces));
+	now.interface_count = count;
+	for (uint32_t i = 1; i < u->socket_count; i++) {
+		if (u->socket[i].fd < 0 || u->socket[i].leaving)
+			continue;
+		leave_links(&u->config, interfaces, count, &u->socket[i]);
+		/* One link at a time: a refusal must not keep the others from being joined. */
+		for (uint32_t k = 0; k < count; k++) {
+			struct apus_dp_queue_config one = {.interface_count = 1,
+							   .interfaces = {interfaces[k]}};
+
+			join_links(&one, u->socket[i].fd, &u->socket[i].group.group);
+		}
+	}
+	u->config = now;
+	set_multicast_out(&u->config, u->socket[0].fd);
 }
 
 int apus_dp_udp_fd(struct apus_dp_queue *q)

@@ -126,6 +126,8 @@ int apus_dp_udp_tx(struct apus_dp_queue *q, const struct apus_dp_tx *tx, int n);
 /** Group and sleeping operations common to both kinds; contracts as in transport.h. */
 int apus_dp_udp_join(struct apus_dp_queue *q, const struct apus_dp_group *group);
 int apus_dp_udp_fd(struct apus_dp_queue *q);
+void apus_dp_udp_set_interfaces(struct apus_dp_queue *q, const struct apus_dp_netif *interfaces,
+				uint32_t count);
 
 /** Takes the group out of its interfaces and of epoll, but leaves the socket open. Returns its
  *  place, or APUS_ENOENT. */

@@ -488,6 +488,7 @@ static const struct apus_dp_queue_ops uring_ops = {
 	.join = uring_join,
 	.leave = uring_leave,
 	.fd = apus_dp_udp_fd,
+	.set_interfaces = apus_dp_udp_set_interfaces,
 	.close = uring_close,
 };
 

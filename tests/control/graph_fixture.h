@@ -111,7 +111,7 @@ static inline struct apus_ctl_graph_config fixture_config(void)
 					  .hash_seed = 42};
 
 	c.locators.own_count = 1;
-	memcpy(c.locators.own[0], (uint8_t[]){127, 0, 0, 1}, 4);
+	c.locators.own[0] = apus_dp_addr_v4((uint8_t[]){127, 0, 0, 1}, 0);
 	c.locators.loopback_only = true;
 	return c;
 }

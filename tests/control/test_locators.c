@@ -18,8 +18,17 @@ static struct apus_ctl_locator_policy policy_of(uint8_t a, uint8_t b, uint8_t c,
 {
 	struct apus_ctl_locator_policy p = {.own_count = 1};
 
-	memcpy(p.own[0], (uint8_t[]){a, b, c, d}, 4);
+	p.own[0] = apus_dp_addr_v4((uint8_t[]){a, b, c, d}, 0);
 	return p;
+}
+
+static bool unicast(const struct apus_ctl_locator_policy *policy, bool same_host,
+		    const struct apus_wire_locators *own,
+		    const struct apus_wire_locators *participant, struct apus_dp_addr *addr_out)
+{
+	const struct apus_ctl_locator_side side = {.same_host = same_host};
+
+	return apus_ctl_locators_unicast(policy, &side, own, participant, addr_out, NULL);
 }
 
 static struct apus_wire_locators list(uint32_t count, const struct apus_locator *at)
@@ -115,11 +124,11 @@ static void own_address_before_the_participants(void **state)
 	struct apus_dp_addr chosen;
 
 	(void)state;
-	assert_true(apus_ctl_locators_unicast(&policy, false, NULL, &mine, &participant, &chosen));
+	assert_true(unicast(&policy, false, &mine, &participant, &chosen));
 	assert_int_equal(chosen.port, 5000);
-	assert_true(apus_ctl_locators_unicast(&policy, false, NULL, &none, &participant, &chosen));
+	assert_true(unicast(&policy, false, &none, &participant, &chosen));
 	assert_int_equal(chosen.port, 7411);
-	assert_false(apus_ctl_locators_unicast(&policy, false, NULL, &none, &none, &chosen));
+	assert_false(unicast(&policy, false, &none, &none, &chosen));
 	assert_int_equal(chosen.family, 0);
 }
 
@@ -137,10 +146,10 @@ static void other_kinds_are_passed_over(void **state)
 	at[0].kind = 16;
 	at[1].port = 70000;
 	l = list(4, at);
-	assert_true(apus_ctl_locators_unicast(&policy, false, NULL, &l, NULL, &chosen));
+	assert_true(unicast(&policy, false, &l, NULL, &chosen));
 	assert_int_equal(chosen.port, 4);
 	l = list(2, at);
-	assert_false(apus_ctl_locators_unicast(&policy, false, NULL, &l, NULL, &chosen));
+	assert_false(unicast(&policy, false, &l, NULL, &chosen));
 }
 
 static void multicast_needs_the_policy(void **state)
@@ -207,6 +216,125 @@ static void locators_print_for_people(void **state)
 	assert_string_equal(text, "kind 16");
 }
 
+/* ---- lists and switches ------------------------------------------------------------------------- */
+
+static void add_prefix(struct apus_ctl_address_list *list, const char *text)
+{
+	assert_int_equal(apus_ctl_address_prefix_parse(text, &list->at[list->count++]), 0);
+}
+
+static void deny_wins_and_an_empty_allow_list_allows(void **state)
+{
+	struct apus_ctl_locator_policy policy = policy_of(10, 1, 0, 5);
+
+	(void)state;
+	assert_int_equal(passes(policy, false, addr(10, 9, 0, 1, 1)), 1);
+	add_prefix(&policy.deny, "10.9.0.0/16");
+	assert_int_equal(passes(policy, false, addr(10, 9, 0, 1, 1)), 0);
+	assert_int_equal(passes(policy, false, addr(10, 8, 0, 1, 1)), 1);
+	add_prefix(&policy.allow, "10.8.0.0/15");
+	assert_int_equal(passes(policy, false, addr(10, 8, 255, 1, 1)), 1);
+	assert_int_equal(passes(policy, false, addr(10, 9, 0, 1, 1)), 0); /* allowed and denied */
+	assert_int_equal(passes(policy, false, addr(10, 10, 0, 1, 1)), 0);
+	assert_int_equal(passes(policy, false, addr(192, 0, 2, 1, 1)), 0);
+	add_prefix(&policy.allow, "192.0.2.1");
+	assert_int_equal(passes(policy, false, addr(192, 0, 2, 1, 1)), 1);
+	assert_int_equal(passes(policy, false, addr(192, 0, 2, 2, 1)), 0);
+	add_prefix(&policy.deny, "0.0.0.0/0");
+	assert_int_equal(passes(policy, false, addr(192, 0, 2, 1, 1)), 0);
+}
+
+static void switches_hold(void **state)
+{
+	struct apus_ctl_locator_policy policy = policy_of(10, 1, 0, 5);
+	struct apus_dp_addr from = addr(10, 1, 0, 77, 4000), chosen;
+	struct apus_ctl_locator_side side = {.from = &from};
+	struct apus_locator wild = fixture_locator(0, 0, 0, 0, 7411);
+	struct apus_wire_locators none = {0}, announced = list(1, &wild);
+	enum apus_ctl_locator_reason reason;
+
+	(void)state;
+	assert_int_equal(passes(policy, true, addr(127, 0, 0, 1, 1)), 1);
+	policy.no_loopback = true;
+	assert_int_equal(passes(policy, true, addr(127, 0, 0, 1, 1)), 0);
+	assert_false(
+		apus_ctl_locators_unicast(&policy, &side, &none, &announced, &chosen, &reason));
+	assert_int_equal(reason, APUS_CTL_REASON_NONE);
+	policy.wildcard = true;
+	assert_true(apus_ctl_locators_unicast(&policy, &side, &none, &announced, &chosen, &reason));
+	assert_int_equal(reason, APUS_CTL_REASON_PARTICIPANT);
+	assert_int_equal(chosen.ip[15], 77);
+	assert_int_equal(chosen.port, 7411);
+	/* What it stands for passes the lists as if it had been said. */
+	add_prefix(&policy.deny, "10.1.0.77");
+	assert_false(
+		apus_ctl_locators_unicast(&policy, &side, &none, &announced, &chosen, &reason));
+}
+
+static void only_the_proved_host_is_sent_to(void **state)
+{
+	struct apus_ctl_locator_policy policy = policy_of(10, 1, 0, 5);
+	struct apus_dp_addr proof = addr(10, 2, 0, 2, 7410), chosen;
+	struct apus_ctl_locator_side side = {.proof = &proof};
+	struct apus_locator two[] = {fixture_locator(10, 1, 0, 9, 7411),
+				     fixture_locator(10, 2, 0, 2, 7411)};
+	struct apus_wire_locators near = list(1, two), both = list(2, two);
+	enum apus_ctl_locator_reason reason;
+
+	(void)state;
+	assert_true(apus_ctl_locators_unicast(&policy, &side, &near, &both, &chosen, &reason));
+	assert_int_equal(reason, APUS_CTL_REASON_PARTICIPANT);
+	assert_int_equal(chosen.ip[13], 2);
+	assert_false(apus_ctl_locators_unicast(&policy, &side, &near, &near, &chosen, &reason));
+	assert_int_equal(reason, APUS_CTL_REASON_UNPROVED);
+	proof.family = 0; /* none yet */
+	assert_false(apus_ctl_locators_unicast(&policy, &side, &both, &both, &chosen, &reason));
+	/* All addresses of this host are one host. */
+	proof = addr(127, 0, 0, 1, 7410);
+	two[0] = fixture_locator(10, 1, 0, 5, 7411);
+	near = list(1, two);
+	side.same_host = true;
+	assert_true(apus_ctl_locators_unicast(&policy, &side, &near, &near, &chosen, &reason));
+}
+
+static void prefixes_are_read_strictly(void **state)
+{
+	static const char *const wrong[] = {
+		"",           "10.0.0",      "10.0.0.0/",   "10.0.0.0/33",
+		"10.0.0.1/8", "10.0.0.0/8x", "10.0.0.0/-1", "host",
+		"fd00::/129", "fd00::1/8",   "10.0.0.0/ 8", "10.0.0.0/99999999999999999999"};
+	struct apus_ctl_address_prefix p, before;
+
+	(void)state;
+	assert_int_equal(apus_ctl_address_prefix_parse("0.0.0.0/0", &p), 0);
+	assert_int_equal(p.bits, 0);
+	assert_int_equal(apus_ctl_address_prefix_parse("fd00::/8", &p), 0);
+	assert_int_equal(p.addr.family, AF_INET6);
+	assert_int_equal(p.bits, 8);
+	assert_int_equal(apus_ctl_address_prefix_parse("fd00::1", &p), 0);
+	assert_int_equal(p.bits, 128);
+	before = p;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		assert_int_equal(apus_ctl_address_prefix_parse(wrong[i], &p), APUS_EINVAL);
+		assert_memory_equal(&p, &before, sizeof(p));
+	}
+}
+
+static void families_do_not_mix(void **state)
+{
+	struct apus_ctl_locator_policy policy = policy_of(10, 1, 0, 5);
+	struct apus_dp_addr six = {AF_INET6, 7, {0xfd, [15] = 1}};
+
+	(void)state;
+	assert_int_equal(passes(policy, false, six), 0); /* we have no such address */
+	policy.own[policy.own_count] = six;
+	policy.own[policy.own_count++].port = 0;
+	assert_int_equal(passes(policy, false, six), 1);
+	add_prefix(&policy.deny, "fd00::/64");
+	assert_int_equal(passes(policy, false, six), 0);
+	assert_int_equal(passes(policy, false, addr(10, 1, 0, 6, 1)), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -219,6 +347,11 @@ int main(void)
 		cmocka_unit_test(the_same_host_is_recognised),
 		cmocka_unit_test(peers_expand_to_the_well_known_ports),
 		cmocka_unit_test(locators_print_for_people),
+		cmocka_unit_test(deny_wins_and_an_empty_allow_list_allows),
+		cmocka_unit_test(switches_hold),
+		cmocka_unit_test(only_the_proved_host_is_sent_to),
+		cmocka_unit_test(prefixes_are_read_strictly),
+		cmocka_unit_test(families_do_not_mix),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

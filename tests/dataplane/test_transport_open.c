@@ -239,14 +239,19 @@ static void locators_convert(void **state)
 	locator.address[0] = 9; /* a peer's rubbish in the unused bytes */
 	assert_true(apus_dp_addr_from_locator(&locator, &back));
 	assert_true(apus_dp_addr_equal(&addr, &back));
-	bad = locator, bad.kind = 2;
+	bad = locator, bad.kind = 16;
 	assert_false(apus_dp_addr_from_locator(&bad, &back));
 	bad = locator, bad.port = 0;
 	assert_false(apus_dp_addr_from_locator(&bad, &back));
 	bad = locator, bad.port = 65536;
 	assert_false(apus_dp_addr_from_locator(&bad, &back));
-	bad = locator, memset(bad.address, 0, 16);
-	assert_false(apus_dp_addr_from_locator(&bad, &back));
+	locator.kind = 2; /* all 16 bytes count then */
+	assert_true(apus_dp_addr_from_locator(&locator, &back));
+	assert_int_equal(back.family, AF_INET6);
+	assert_memory_equal(back.ip, locator.address, 16);
+	bad = apus_dp_addr_to_locator(&back);
+	assert_memory_equal(&bad, &locator, sizeof(bad));
+	assert_true(apus_dp_addr_is_multicast(&(struct apus_dp_addr){AF_INET6, 1, {0xff, 2}}));
 	assert_false(apus_dp_addr_is_multicast(&addr));
 	assert_true(apus_dp_addr_is_multicast(&(struct apus_dp_addr){AF_INET, 1, {[12] = 239}}));
 	assert_false(apus_dp_addr_is_multicast(&(struct apus_dp_addr){AF_INET, 1, {[12] = 240}}));
