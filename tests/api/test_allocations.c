@@ -25,7 +25,7 @@ static struct apus_participant *participant(const char *transport)
 
 	assert_non_null(c);
 	assert_int_equal(apus_config_set(c, "interfaces", "lo", why, sizeof(why)), 0);
-	assert_int_equal(apus_config_set(c, "domain", "91", why, sizeof(why)), 0);
+	assert_int_equal(apus_config_set(c, "domain", "144", why, sizeof(why)), 0);
 	assert_int_equal(apus_config_set(c, "transport", transport, why, sizeof(why)), 0);
 	if (apus_participant_create(c, &p, why, sizeof(why)) != 0)
 		fail_msg("%s", why);
