@@ -2,6 +2,23 @@
 /* See describe.h. Trusted types only: recursion is as deep as the type. */
 #include "describe.h"
 #include <stdio.h>
+#include "wire/cdr.h"
+
+static void describe_default(const struct apus_member *m)
+{
+	const void *value = m->default_value;
+
+	printf("\"init\":");
+	switch (m->type->kind) {
+	case APUS_KIND_BOOL: printf(*(const bool *)value ? "true" : "false"); break;
+	case APUS_KIND_CHAR: printf("\"%c\"", *(const char *)value); break;
+	case APUS_KIND_FLOAT32: printf("%.9g", (double)*(const float *)value); break;
+	case APUS_KIND_FLOAT64: printf("%.17g", *(const double *)value); break;
+	case APUS_KIND_UINT64: printf("%llu", *(const unsigned long long *)value); break;
+	default: printf("%lld", (long long)apus_wire_load_integer(m->type, value)); break;
+	}
+	putchar(',');
+}
 
 void describe_type(const struct apus_type *type)
 {
@@ -15,7 +32,7 @@ void describe_type(const struct apus_type *type)
 	for (uint32_t i = 0; i < type->label_count; i++)
 		printf("%s\"%d\":\"%s\"", i ? "," : "", type->labels[i].value,
 		       type->labels[i].name);
-	printf("},\"members\":[");
+	printf("},\"default_label\":%u,\"members\":[", type->default_label);
 	for (uint32_t i = 0; i < type->member_count; i++) {
 		const struct apus_member *m = &type->members[i];
 
@@ -25,7 +42,10 @@ void describe_type(const struct apus_type *type)
 		       m->is_default, m->key);
 		for (uint32_t c = 0; c < m->case_count; c++)
 			printf("%s%lld", c ? "," : "", (long long)m->cases[c]);
-		printf("],\"type\":");
+		printf("],");
+		if (m->default_value)
+			describe_default(m);
+		printf("\"type\":");
 		describe_type(m->type);
 		printf("}");
 	}

@@ -14,14 +14,11 @@
  * Usage: differential [SAMPLES]   random samples for each shape and representation, default 200
  *        differential dump        XCDR1 payloads and JSON of every shape, for oracle.py
  */
-#include <dds/dds.h>
-#include <dds/ddsi/ddsi_cdrstream.h>
-#include <dds/ddsi/ddsi_sertype.h>
-#include <dds/ddsi/ddsi_serdata_default.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "describe.h"
+#include "cyclone.h"
 #include "sample.h"
 #include "tools/json.h"
 #include "wire/cdr.h"
@@ -75,25 +72,6 @@ static void print_hex(const char *what, const uint8_t *bytes, size_t count)
 	for (size_t i = 0; i < count && i < 400; i++)
 		fprintf(stderr, "%s%02x", i % 4 ? "" : " ", bytes[i]);
 	fputc('\n', stderr);
-}
-
-/* What of Cyclone's type representation its serialiser looks at. */
-static void init_sertype(struct ddsi_sertype_default *st, const dds_topic_descriptor_t *desc)
-{
-	memset(st, 0, sizeof(*st));
-	st->type.size = desc->m_size;
-	st->type.align = desc->m_align;
-	st->type.flagset = desc->m_flagset;
-	st->type.keys.nkeys = desc->m_nkeys;
-	st->type.keys.keys = calloc(desc->m_nkeys + 1, sizeof(*st->type.keys.keys));
-	for (uint32_t i = 0; i < desc->m_nkeys; i++) {
-		st->type.keys.keys[i].ops_offs = desc->m_keys[i].m_offset;
-		st->type.keys.keys[i].idx = desc->m_keys[i].m_idx;
-	}
-	st->type.ops.ops = (uint32_t *)desc->m_ops;
-	st->type.ops.nops = dds_stream_countops(desc->m_ops, desc->m_nkeys, desc->m_keys);
-	st->opt_size_xcdr1 = dds_stream_check_optimize(&st->type, 1);
-	st->opt_size_xcdr2 = dds_stream_check_optimize(&st->type, 2);
 }
 
 static size_t body_bytes(const uint8_t *payload, int bytes)
@@ -339,7 +317,7 @@ static void check_shape(struct sample_random *random, unsigned int samples)
 	    !expect(apus_wire_keyplan_init(&plan, shape->type, 0) == 0, "no key plan"))
 		return;
 	check_identity(shape);
-	init_sertype(&st, shape->desc);
+	cyclone_sertype_init(&st, shape->desc);
 	for (unsigned int i = 0; i < samples; i++) {
 		memset(sample, 0, shape->type->size_bytes);
 		sample_fill(random, shape->type, sample);
@@ -356,7 +334,7 @@ static void check_shape(struct sample_random *random, unsigned int samples)
 					  apus_type_encode(shape->type, sample, APUS_XCDR2, false,
 							   ours, ROOM));
 	}
-	free(st.type.keys.keys);
+	cyclone_sertype_fini(&st);
 }
 
 static const struct shape *find_shape(const char *name)
@@ -365,34 +343,6 @@ static const struct shape *find_shape(const char *name)
 		if (strcmp(shapes[i].name, name) == 0)
 			return &shapes[i];
 	abort();
-}
-
-/* A payload of one version as Cyclone hands it on when it knows the other: read and written again.
- * Returns the bytes of its body in `theirs`, 0 if it refuses. */
-static size_t through_cyclone(const struct shape *reader, size_t body)
-{
-	struct ddsi_sertype_default st;
-	void *value = calloc(1, reader->desc->m_size);
-	dds_istream_t in;
-	dds_ostream_t out;
-	uint32_t actual;
-	size_t bytes = 0;
-
-	init_sertype(&st, reader->desc);
-	memcpy(theirs, ours + 4, body);
-	if (dds_stream_normalize(theirs, (uint32_t)body, false, 2, &st, false, &actual)) {
-		dds_istream_init(&in, actual, theirs, 2);
-		dds_stream_read_sample(&in, value, &st);
-		dds_ostream_init(&out, 0, 2);
-		dds_stream_write_sample(&out, value, &st);
-		bytes = out.m_index;
-		memcpy(theirs, out.m_buffer, bytes);
-		dds_ostream_fini(&out);
-		dds_stream_free_sample(value, reader->desc->m_ops);
-	}
-	free(value);
-	free(st.type.keys.keys);
-	return bytes;
 }
 
 static const void *member_of(const struct apus_type *type, const void *object, const char *name)
@@ -467,7 +417,8 @@ static void check_evolution(struct sample_random *random, const char *from_name,
 					    ROOM) >= 0,
 			   "other version refused"))
 			check_version(from->type, to->type, to_newer);
-		body = through_cyclone(to, body_bytes(ours, n));
+		memcpy(scratch, ours + 4, body_bytes(ours, n));
+		body = cyclone_relay(to->desc, 2, scratch, body_bytes(ours, n), theirs, ROOM);
 		if (!expect(body > 0 && body + 4 <= sizeof(payload),
 			    "Cyclone refuses the other version"))
 			continue;

@@ -5,7 +5,8 @@ is what XTypes 1.3 §7.4 says.
 Method: a decoder of its own, written from the specification, reads the payloads of `differential dump`
 (both byte orders) and compares with the JSON of the same samples.
 
-Usage: oracle.py DIFFERENTIAL
+Usage: oracle.py PROGRAM     differential or evolution: what it dumps; of the latter, samples as another
+version of their type reads them.
 """
 import base64
 import json
@@ -151,26 +152,64 @@ def read(t, r):
     return union(t, r) if kind == UNION else aggregate(t, r) if kind == STRUCT else scalar(kind, t, r)
 
 
-def check(t, payload, expected):
+def default(m):
+    """What a member takes that the writer did not have; None: it is absent."""
+    t = m["type"]
+    if m["optional"]:
+        return None
+    if "init" in m:
+        return m["init"]
+    if t["kind"] == ENUM:
+        return list(t["labels"].values())[t["default_label"]]
+    if t["kind"] == ARRAY:
+        return [default({"optional": 0, "type": t["element"]})] * t["bound"]
+    if t["kind"] == STRUCT:
+        return {part["name"]: default(part) for part in t["members"] if not part["optional"]}
+    return {BOOL: False, CHAR: "\0", STRING: "", SEQUENCE: [], BITMASK: []}.get(t["kind"], 0)
+
+
+def project(source, target, value):
+    """A value of one version as the other understands it."""
+    if target["kind"] in (ARRAY, SEQUENCE):
+        return [project(source["element"], target["element"], v) for v in value] if isinstance(value, list) else value
+    if target["kind"] != STRUCT:
+        return value
+    had, found = {m["id"]: m for m in source["members"]}, {}
+    for m in target["members"]:
+        before = had.get(m["id"])
+        if not before:
+            if not m["optional"]:
+                found[m["name"]] = default(m)
+        elif before["name"] in value:
+            found[m["name"]] = project(before["type"], m["type"], value[before["name"]])
+    return found
+
+
+def check(t, payload, expected, target=None):
     encapsulation, padding = payload[1], payload[3] & 3
     assert payload[0] == 0 and encapsulation == (2 if t["ext"] == MUTABLE else 0) + (encapsulation & 1)
     r = Reader(payload[4:len(payload) - padding], "<" if encapsulation & 1 else ">")
     got = read(t, r)
     assert r.at == len(r.body), f"{len(r.body) - r.at} bytes are left"
+    if target:
+        got = project(t, target, got)
     assert got == expected, f"{got} instead of {expected}"
 
 
 def main():
     done = subprocess.run([sys.argv[1], "dump"], capture_output=True, text=True, check=True, timeout=60)
-    name, t, count, failures = "", None, 0, 0
+    name, t, target, count, failures = "", None, None, 0, 0
     for line in done.stdout.rstrip("\n").split("\n"):
         word, first, rest = line.split(" ", 2)
-        if word == "type":
-            name, t = first, json.loads(rest)
+        if word in ("type", "from"):
+            name, t, target = first, json.loads(rest), None
+            continue
+        if word == "to":
+            name, target = f"{name} as {first}", json.loads(rest)
             continue
         count += 1
         try:
-            check(t, bytes.fromhex(first), json.loads(rest))
+            check(t, bytes.fromhex(first), json.loads(rest), target)
         except (AssertionError, KeyError, struct.error, IndexError) as problem:
             failures += 1
             if failures < 20:
