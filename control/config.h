@@ -83,6 +83,7 @@ struct apus_ctl_config {
 	int32_t control_core;                     /**< or APUS_CTL_AUTO: unpinned */
 
 	int64_t heartbeat_period_ns;
+	int32_t fragment_bytes; /**< -1 = what the interfaces' packets hold */
 	int64_t demote_ns;    /**< writer: a reader silent for so long is waited for no more */
 	int64_t ack_delay_ns; /**< reader: from a HEARTBEAT to the ACKNACK that answers it */
 

@@ -66,6 +66,8 @@ static uint32_t fragment_bytes(const struct apus_participant *p)
 {
 	uint32_t bytes = 64000;
 
+	if (p->config.fragment_bytes >= 0)
+		return (uint32_t)p->config.fragment_bytes & ~3u;
 	for (size_t i = 0; i < p->interface_count; i++) {
 		uint32_t mtu = p->interfaces[i].mtu_bytes ? p->interfaces[i].mtu_bytes : 1500;
 

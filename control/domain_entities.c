@@ -237,6 +237,7 @@ int apus_writer_create(struct apus_participant *participant,
 	w->participant = participant;
 	w->worker = participant->workers[options->worker_idx];
 	w->type = options->type;
+	memcpy(w->topic, options->topic, strlen(options->topic));
 	w->publisher = options->publisher;
 	w->representation = representation_of(&qos);
 	w->autodispose = qos.autodispose;
@@ -475,6 +476,7 @@ int apus_reader_create(struct apus_participant *participant,
 	r->participant = participant;
 	r->worker = participant->workers[options->worker_idx];
 	r->type = options->type;
+	memcpy(r->topic, options->topic, strlen(options->topic));
 	r->subscriber = options->subscriber;
 	r->fork_count = participant->fork_count;
 	pthread_mutex_lock(&participant->lock);

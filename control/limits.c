@@ -125,6 +125,9 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	DURATION("ack.delay", "0ns", "0ns…1s", 0, SEC, ack_delay_ns,
 		 "How long a reader waits before it answers a heartbeat, so that answers merge."),
 
+	AUTO("fragment.bytes", "bytes", "auto", "auto | 256…64000", 256, 64000, fragment_bytes,
+	     "Largest piece of a sample in one datagram; auto fits the packets of every interface."),
+
 	/* Matching and filters. */
 	WORD("type_matching", "names", "names | strict", type_words, type_matching,
 	     "Whether equal type names suffice where a peer announces no type hash."),

@@ -11,6 +11,11 @@ struct apus_guid apus_reader_guid(const struct apus_reader *reader)
 	return reader->dp->config.guid;
 }
 
+const char *apus_reader_topic(const struct apus_reader *reader)
+{
+	return reader->topic;
+}
+
 uint32_t apus_reader_matched(const struct apus_reader *reader)
 {
 	/* Relaxed: a number to look at; nothing is published with it. */

@@ -13,6 +13,11 @@ struct apus_guid apus_writer_guid(const struct apus_writer *writer)
 	return writer->dp->config.guid;
 }
 
+const char *apus_writer_topic(const struct apus_writer *writer)
+{
+	return writer->topic;
+}
+
 uint32_t apus_writer_matched(const struct apus_writer *writer)
 {
 	/* Relaxed: a number to look at; nothing is published with it. */

@@ -34,6 +34,9 @@ struct apus_dp_listening {
 	};
 };
 
+/** Room for a topic's name. */
+#define APUS_DP_TOPIC_BYTES 256
+
 struct apus_writer {
 	struct apus_dp_writer *dp;
 	struct apus_dp_worker *worker;
@@ -53,6 +56,7 @@ struct apus_writer {
 	struct apus_dp_board board;        /* the same for everybody */
 	struct apus_dp_listening listening;
 	struct apus_condition *conditions; /* under control's lock */
+	char topic[APUS_DP_TOPIC_BYTES];
 };
 
 struct apus_reader {
@@ -71,6 +75,7 @@ struct apus_reader {
 	struct apus_dp_board board;
 	struct apus_dp_listening listening;
 	struct apus_condition *conditions;
+	char topic[APUS_DP_TOPIC_BYTES];
 };
 
 /** How often this process image has been forked from one that used Apus; set by an atfork handler. */

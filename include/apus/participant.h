@@ -97,6 +97,8 @@ APUS_API int apus_writer_create(struct apus_participant *participant,
 APUS_API void apus_writer_destroy(struct apus_writer *writer);
 /** GUID of the writer. */
 APUS_API struct apus_guid apus_writer_guid(const struct apus_writer *writer);
+/** Name of the topic it writes; lives as long as the writer. */
+APUS_API const char *apus_writer_topic(const struct apus_writer *writer);
 
 /** How a sample ends or begins, for apus_write_as(). */
 enum apus_change {
@@ -214,6 +216,8 @@ APUS_API int apus_reader_create(struct apus_participant *participant,
 APUS_API void apus_reader_destroy(struct apus_reader *reader);
 /** GUID of the reader. */
 APUS_API struct apus_guid apus_reader_guid(const struct apus_reader *reader);
+/** Name of the topic it reads (not of a filtered topic); lives as long as the reader. */
+APUS_API const char *apus_reader_topic(const struct apus_reader *reader);
 
 /**
  * Takes up to `max` samples, oldest first, those of an instance one after another unless access is ordered
