@@ -75,7 +75,8 @@ static void repair_sample(struct apus_dp_writer *w, struct apus_dp_writer_state 
 		bytes = apus_dp_writer_push_again(w, slot, s, r->budget);
 		apus_counter_add(&w->counters.data_sent, bytes > 0);
 	} else {
-		apus_dp_writer_put_sample(w, slot, &s->addr, &s->prefix, s->eid, s->hash_only_dispose);
+		apus_dp_writer_put_sample(w, slot, &s->addr, &s->prefix, s->eid,
+					  s->hash_only_dispose);
 	}
 	apus_counter_add(&w->counters.repairs, bytes > 0);
 	r->budget -= bytes < r->budget ? bytes : r->budget;
@@ -208,9 +209,8 @@ unsigned apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus
 		apus_dp_writer_heartbeat(writer, s);
 	else if (missing || !acknack->final)
 		apus_dp_writer_put_heartbeat(writer,
-			      apus_dp_out_at(&writer->worker->out, &s->addr, &s->prefix,
-					     APUS_DP_HEARTBEAT_BYTES),
-			      s->eid, writer->sent, s->acked >= writer->sent);
+					     apus_dp_out_at(&writer->worker->out, &s->addr,
+							    &s->prefix, APUS_DP_HEARTBEAT_BYTES),
+					     s->eid, writer->sent, s->acked >= writer->sent);
 	return answer;
 }
-

@@ -18,7 +18,7 @@
 
 /* last: the newest number to tell of. */
 void apus_dp_writer_put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
-			     struct apus_eid reader, apus_seq last, bool final)
+				  struct apus_eid reader, apus_seq last, bool final)
 {
 	apus_seq first = apus_dp_cache_first(&w->cache, w->last + 1);
 	struct apus_wire_heartbeat hb = {
@@ -47,8 +47,9 @@ struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_write
 	return qos;
 }
 
-void apus_dp_writer_put_sample(struct apus_dp_writer *w, uint32_t slot, const struct apus_dp_addr *to,
-		       const struct apus_prefix *dest, struct apus_eid reader, bool hash_only)
+void apus_dp_writer_put_sample(struct apus_dp_writer *w, uint32_t slot,
+			       const struct apus_dp_addr *to, const struct apus_prefix *dest,
+			       struct apus_eid reader, bool hash_only)
 {
 	const struct apus_dp_entry *e = &w->cache.entries[slot];
 	struct apus_wire_data_out d = {
@@ -99,7 +100,7 @@ static bool wants_answer(const struct apus_dp_writer *w, const struct apus_dp_de
 }
 
 void apus_dp_writer_put_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
-		    struct apus_dp_gap_run *run)
+			    struct apus_dp_gap_run *run)
 {
 	struct apus_wire_gap gap = {
 		.reader = s->eid, .writer = w->eid, .start = run->start, .set = {.base = run->end}};
@@ -233,7 +234,8 @@ static bool send_to(struct apus_dp_writer *w, uint32_t first, uint32_t i, struct
 	if (d->reliable && f.heartbeat)
 		apus_dp_writer_put_heartbeat(
 			w, apus_dp_out_at(&w->worker->out, &d->addr, dest, APUS_DP_HEARTBEAT_BYTES),
-			d->eid, w->sent, !f.ask && !wants_answer(w, d, w->cache.entries[first].seq));
+			d->eid, w->sent,
+			!f.ask && !wants_answer(w, d, w->cache.entries[first].seq));
 	return f.left_out;
 }
 
@@ -251,7 +253,6 @@ void apus_dp_writer_send(struct apus_dp_writer *w, uint32_t first, struct apus_m
 		apus_dp_wheel_arm(&w->worker->wheel, &w->gap_timer,
 				  apus_mono_add(now, GAP_FLUSH_NS));
 }
-
 
 /* Runs of filtered-out samples that no passing one has carried along: GAP and where things stand. */
 void apus_dp_writer_gap_fn(struct apus_dp_timer *timer, struct apus_mono now)

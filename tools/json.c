@@ -4,7 +4,8 @@
  * refused with the path of the value and what was expected, and nothing is guessed.
  *
  * Integers above the range of the JSON library (int64) are kept exact by marking them before the
- * parse: a bare integer of 19 or more digits becomes a string that starts with BIG_MARK.
+ * parse: a bare integer of 19 or more digits becomes a string that starts with BIG_MARK. A string of
+ * the text that begins as a mark does gets that character twice, and text_of() takes one off again.
  */
 #include "json.h"
 #include "base64.h"
@@ -21,6 +22,8 @@
 
 #define BIG_MARK      "\001#"
 #define BIG_MARK_JSON "\\u0001#"
+#define ESCAPED       "\001\001"
+#define ESCAPE_JSON   "\\u0001"
 #define BIG_DIGITS    19
 
 /* State of one parse. `path` names the value being read ("in.v[2].p"), for messages. */
@@ -105,6 +108,16 @@ static bool is_big(const json_t *json)
 {
 	return json_is_string(json) &&
 	       strncmp(json_string_value(json), BIG_MARK, sizeof(BIG_MARK) - 1) == 0;
+}
+
+/* The characters of a string as the text has them; NULL if it is none. */
+static const char *text_of(const json_t *json, size_t *length_out)
+{
+	const char *text = is_big(json) ? NULL : json_string_value(json);
+	size_t skip = text && strncmp(text, ESCAPED, sizeof(ESCAPED) - 1) == 0;
+
+	*length_out = text ? json_string_length(json) - skip : 0;
+	return text ? text + skip : NULL;
 }
 
 static const char *json_kind(const json_t *json)
@@ -206,21 +219,28 @@ static int read_int(struct reader *r, const struct apus_type *type, const json_t
 /* The number in any of its JSON forms. False if it is none. */
 static bool real_value(const json_t *json, double *out)
 {
-	const char *text = json_string_value(json);
+	static const struct {
+		const char *name;
+		double value;
+	} named[] = {{"NaN", NAN}, {"Infinity", INFINITY}, {"-Infinity", -INFINITY}};
+	size_t length;
+	const char *text = text_of(json, &length);
 
-	if (json_is_number(json))
+	if (json_is_number(json)) {
 		*out = json_number_value(json);
-	else if (is_big(json))
-		*out = strtod(text + sizeof(BIG_MARK) - 1, NULL);
-	else if (text && strcmp(text, "NaN") == 0)
-		*out = NAN;
-	else if (text && strcmp(text, "Infinity") == 0)
-		*out = INFINITY;
-	else if (text && strcmp(text, "-Infinity") == 0)
-		*out = -INFINITY;
-	else
-		return false;
-	return true;
+		return true;
+	}
+	if (is_big(json)) {
+		*out = strtod(json_string_value(json) + sizeof(BIG_MARK) - 1, NULL);
+		return true;
+	}
+	for (size_t i = 0; text && i < sizeof(named) / sizeof(named[0]); i++) {
+		if (strlen(named[i].name) == length && strcmp(text, named[i].name) == 0) {
+			*out = named[i].value;
+			return true;
+		}
+	}
+	return false;
 }
 
 static int read_float(struct reader *r, const struct apus_type *type, const json_t *json,
@@ -252,10 +272,10 @@ static int read_bool(struct reader *r, const struct apus_type *type, const json_
 static int read_char(struct reader *r, const struct apus_type *type, const json_t *json,
 		     void *value)
 {
-	const uint8_t *s = (const uint8_t *)json_string_value(json);
-	size_t length = json_string_length(json);
+	size_t length;
+	const uint8_t *s = (const uint8_t *)text_of(json, &length);
 
-	if (!s || is_big(json))
+	if (!s)
 		return mistyped(r, type, json);
 	if (length == 1)
 		*(uint8_t *)value = s[0];
@@ -279,12 +299,14 @@ static int read_enum(struct reader *r, const struct apus_type *type, const json_
 {
 	const struct apus_label *label;
 	struct integer v;
+	size_t length;
+	const char *name = text_of(json, &length);
 	int rc;
 
-	if (json_is_string(json) && !is_big(json)) {
-		label = find_label(type, json_string_value(json));
+	if (name) {
+		label = strlen(name) == length ? find_label(type, name) : NULL;
 		if (!label)
-			return refuse(r, "no such label \"%s\"", json_string_value(json));
+			return refuse(r, "no such label \"%s\"", name);
 		v.negative = label->value < 0;
 		v.magnitude = v.negative ? -(uint64_t)label->value : (uint64_t)label->value;
 		return store_integer(r, type, v, type->size_bytes * 8, value);
@@ -316,8 +338,10 @@ static int read_bitmask(struct reader *r, const struct apus_type *type, const js
 	}
 	json_array_foreach(json, i, item)
 	{
-		const char *name = json_string_value(item);
-		const struct apus_label *label = name ? find_label(type, name) : NULL;
+		size_t length;
+		const char *name = text_of(item, &length);
+		const struct apus_label *label =
+			name && strlen(name) == length ? find_label(type, name) : NULL;
 
 		if (!label)
 			return refuse(r, "no such label \"%s\"", name ? name : json_kind(item));
@@ -329,11 +353,11 @@ static int read_bitmask(struct reader *r, const struct apus_type *type, const js
 static int read_string(struct reader *r, const struct apus_type *type, const json_t *json,
 		       void *value)
 {
-	const char *text = json_string_value(json);
-	size_t length = json_string_length(json);
+	size_t length;
+	const char *text = text_of(json, &length);
 	char *copy = value;
 
-	if (!text || is_big(json))
+	if (!text)
 		return mistyped(r, type, json);
 	if (strlen(text) != length)
 		return refuse(r, "a string cannot contain U+0000");
@@ -353,12 +377,12 @@ static int read_string(struct reader *r, const struct apus_type *type, const jso
 static int count_elements(struct reader *r, const struct apus_type *type, const json_t *json,
 			  size_t *count_out)
 {
-	const char *text = json_string_value(json);
-	size_t length = json_string_length(json);
+	size_t length;
+	const char *text = text_of(json, &length);
 
 	if (json_is_array(json)) {
 		*count_out = json_array_size(json);
-	} else if (text && !is_big(json) && type->element->kind == APUS_KIND_OCTET) {
+	} else if (text && type->element->kind == APUS_KIND_OCTET) {
 		if (length % 4)
 			return refuse(r, "not base64");
 		*count_out = length / 4 * 3;
@@ -377,13 +401,14 @@ static int count_elements(struct reader *r, const struct apus_type *type, const 
 
 static int read_base64(struct reader *r, const json_t *json, uint8_t *data, size_t count)
 {
-	size_t length = json_string_length(json), bytes = 0;
+	size_t length, bytes = 0;
+	const char *text = text_of(json, &length);
 	uint8_t *room = malloc(length / 4 * 3 + 1);
 	bool good;
 
 	if (!room)
 		return APUS_ELIMIT;
-	good = base64_decode(json_string_value(json), length, room, &bytes) && bytes == count;
+	good = base64_decode(text, length, room, &bytes) && bytes == count;
 	if (good && count)
 		memcpy(data, room, count);
 	free(room);
@@ -594,8 +619,8 @@ static size_t number_token(const char *s, bool *big_out)
 /* A copy of the text with big integers marked (see the head of this file). The caller frees it. */
 static char *mark_big_integers(const char *text)
 {
-	/* A marked token of n >= 19 characters grows to n + 9, so half as much again suffices. */
-	char *copy = malloc(strlen(text) / 2 * 3 + 16), *out = copy;
+	/* A marked token of n >= 19 characters grows to n + 9, an escaped string of n >= 8 to n + 6. */
+	char *copy = malloc(2 * strlen(text) + 16), *out = copy;
 	bool in_string = false, big;
 
 	while (copy && *text) {
@@ -605,6 +630,12 @@ static char *mark_big_integers(const char *text)
 			n = 2;
 		} else if (*text == '"') {
 			in_string = !in_string;
+			if (in_string &&
+			    strncmp(text + 1, ESCAPE_JSON, sizeof(ESCAPE_JSON) - 1) == 0) {
+				out += sprintf(out, "\"" ESCAPE_JSON);
+				text++;
+				continue;
+			}
 		} else if (!in_string && (*text == '-' || (*text >= '0' && *text <= '9'))) {
 			n = number_token(text, &big);
 			if (big) {

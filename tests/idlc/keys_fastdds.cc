@@ -57,9 +57,7 @@ void put_scalar(Cdr &cdr, const apus_type *type, const uint8_t *value)
 		memcpy(&v32, value, sizeof(v32));
 		cdr << v32;
 		break;
-	default:
-		memcpy(&v64, value, sizeof(v64));
-		cdr << v64;
+	default: memcpy(&v64, value, sizeof(v64)); cdr << v64;
 	}
 }
 

@@ -148,7 +148,8 @@ static void note_data(struct shape *s, const struct apus_sample *taken)
 	static _Alignas(16) uint8_t copy[ROOM], arena[ROOM];
 	const struct apus_type *type = shapes[s->index].type;
 
-	if (apus_type_decode(type, taken->payload, taken->payload_bytes, false, copy, arena, ROOM) < 0) {
+	if (apus_type_decode(type, taken->payload, taken->payload_bytes, false, copy, arena, ROOM) <
+	    0) {
 		fail(s, "a sample does not decode");
 		return;
 	}
@@ -197,7 +198,8 @@ static void print_hashes(const struct shape *s)
 
 		apus_wire_key_hash(&s->plan, key, bytes, hash[0]);
 		apus_wire_key_hash_fast(&s->plan, key, bytes, hash[1]);
-		printf("{\"shape\":\"%s\",\"n\":%u,\"key_bytes\":%zu", shapes[s->index].name, n, bytes);
+		printf("{\"shape\":\"%s\",\"n\":%u,\"key_bytes\":%zu", shapes[s->index].name, n,
+		       bytes);
 		for (int form = 0; form < 2; form++) {
 			printf(",\"%s\":\"", form ? "fast" : "rule");
 			for (int i = 0; i < 16; i++)
