@@ -59,7 +59,7 @@ static int complete_qos(const struct apus_participant *p, const struct apus_endp
 		rc = apus_qos_check(qos, is_writer, NULL);
 	if (rc != 0)
 		return rc;
-	if (qos->durability > APUS_TRANSIENT_LOCAL || qos->coherent_access || qos->ordered_access)
+	if (qos->durability > APUS_TRANSIENT_LOCAL)
 		return APUS_ENOTSUP;
 	if (!apus_type_is_keyed(o->type))
 		qos->max_instances = 1;
@@ -324,6 +324,7 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 		.held_max = held_max(payload_bytes(p, r->type, qos)),
 		.assembly_max = ASSEMBLY_MAX,
 		.subscriber = r->subscriber ? &r->subscriber->dp : NULL,
+		.user = r,
 		.inbox = {.exclusive = qos->ownership == APUS_EXCLUSIVE,
 			  .separation_ns = qos->time_filter_ns,
 			  .lifespan_ns = qos->lifespan_ns,

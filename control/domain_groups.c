@@ -92,6 +92,7 @@ int apus_subscriber_create(struct apus_participant *participant,
 	g->worker = participant->workers[o->worker_idx];
 	g->worker_idx = o->worker_idx;
 	g->fork_count = participant->fork_count;
+	g->dp.stamp = 1;
 	pthread_mutex_lock(&participant->lock);
 	g->next = participant->subscribers;
 	g->link = &participant->subscribers;

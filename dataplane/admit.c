@@ -11,13 +11,23 @@ static size_t history_part(const struct apus_dp_inbox_options *o)
 	return (apus_dp_history_bytes(&o->history) + 15) & ~(size_t)15;
 }
 
+static size_t peers_part(const struct apus_dp_inbox_options *o)
+{
+	size_t bytes = o->history.instances.match_count_max * sizeof(struct apus_dp_peer);
+
+	return (bytes + 15) & ~(size_t)15;
+}
+
 size_t apus_dp_inbox_bytes(const struct apus_dp_inbox_options *options)
 {
 	size_t history = history_part(options);
 
 	if (history == 0 || !options->hold)
 		return 0;
-	return history + options->history.instances.match_count_max * sizeof(struct apus_dp_peer);
+	return history + peers_part(options) +
+	       (options->coherent
+			? options->history.instances.match_count_max * sizeof(struct apus_dp_set)
+			: 0);
 }
 
 int apus_dp_inbox_init(struct apus_dp_inbox *inbox, const struct apus_dp_inbox_options *options,
@@ -31,6 +41,12 @@ int apus_dp_inbox_init(struct apus_dp_inbox *inbox, const struct apus_dp_inbox_o
 	apus_dp_peers_init(&inbox->peers,
 			   (struct apus_dp_peer *)((uint8_t *)memory + history_part(options)),
 			   options->history.instances.match_count_max);
+	if (options->coherent) {
+		inbox->sets = (struct apus_dp_set *)((uint8_t *)memory + history_part(options) +
+						     peers_part(options));
+		memset(inbox->sets, 0,
+		       options->history.instances.match_count_max * sizeof(*inbox->sets));
+	}
 	return 0;
 }
 
@@ -154,6 +170,7 @@ static struct apus_dp_record make_record(const struct apus_dp_inbox *inbox,
 {
 	return (struct apus_dp_record){
 		.writer = inbox->peers.peers[a->match_slot].guid,
+		.publisher = a->publisher,
 		.seq = a->seq,
 		.source_time = a->source_time,
 		.reception_time = now,
@@ -166,14 +183,12 @@ static struct apus_dp_record make_record(const struct apus_dp_inbox *inbox,
 }
 
 /** All tests passed and the payload is held: nothing here can fail. */
-static enum apus_dp_admit_result store_sample(struct apus_dp_inbox *inbox,
-					      const struct apus_dp_arrival *a,
+static enum apus_dp_admit_result store_sample(struct apus_dp_inbox *inbox, uint8_t change,
 					      struct apus_dp_instance *instance,
-					      struct apus_dp_record *record, bool redeem,
-					      struct apus_dp_admission *out)
+					      const struct apus_dp_record *record, bool redeem,
+					      struct apus_mono now, struct apus_dp_admission *out)
 {
 	struct apus_dp_history *h = &inbox->history;
-	struct apus_mono now = record->reception_time;
 	uint64_t lost_before = h->counters.displaced_lost;
 	bool displaced;
 
@@ -181,19 +196,164 @@ static enum apus_dp_admit_result store_sample(struct apus_dp_inbox *inbox,
 	out->instance = shown_handle(inbox, instance);
 	out->available = true;
 	if (redeem)
-		instance->last_accepted = now;
+		instance->last_accepted = record->reception_time;
 	if (inbox->options.history.deadline_ns > 0 &&
 	    inbox->options.history.deadline_ns != APUS_INFINITE_NS)
 		apus_dp_deadline_activity(&instance->deadline, inbox->options.history.deadline_ns,
 					  now);
-	assert_peer(inbox, a->match_slot, now);
+	assert_peer(inbox, record->match_slot, now);
 	inbox->counters.available++;
 	inbox->counters.lost += h->counters.displaced_lost - lost_before;
-	if (a->change & APUS_DP_DISPOSE)
+	if (change & APUS_DP_DISPOSE)
 		apus_dp_history_dispose(h, instance, record, false);
-	if (a->change & APUS_DP_UNREGISTER)
+	if (change & APUS_DP_UNREGISTER)
 		apus_dp_history_unregister(h, instance, record);
 	return finish(inbox, out, displaced ? APUS_DP_DISPLACED : APUS_DP_STORED);
+}
+
+/* ---- coherent sets -------------------------------------------------------------------------- */
+
+static void drop_set(struct apus_dp_inbox *inbox, struct apus_dp_set *set)
+{
+	uint32_t dropped = apus_dp_sets_drop(&inbox->history, set);
+
+	inbox->counters.results[APUS_DP_REJECTED_SET] += dropped;
+	inbox->counters.lost += dropped;
+}
+
+/** What is known to be incomplete, or too large for ever, is not kept any longer. */
+static void break_set(struct apus_dp_inbox *inbox, struct apus_dp_set *set)
+{
+	set->broken = true;
+	drop_set(inbox, set);
+}
+
+/** One withheld sample becomes visible. Nothing can fail: room was charged when it came. */
+static bool release_one(struct apus_dp_inbox *inbox, struct apus_dp_instance *instance,
+			struct apus_dp_record *record, uint8_t change, bool with_data,
+			struct apus_mono now)
+{
+	struct apus_dp_history *h = &inbox->history;
+	struct apus_dp_admission out;
+	bool available = false;
+
+	if (!apus_dp_history_in_order(h, instance, record, with_data)) {
+		if (record->slot_ref != APUS_DP_NONE)
+			h->options.release(h->options.release_context, record->slot_ref);
+		inbox->counters.results[APUS_DP_REJECTED_ORDER]++;
+		return false;
+	}
+	if (with_data) {
+		store_sample(inbox, change, instance, record, inbox->options.separation_ns > 0, now,
+			     &out);
+		return true;
+	}
+	if (change & APUS_DP_DISPOSE)
+		available |= apus_dp_history_dispose(h, instance, record, true);
+	if (change & APUS_DP_UNREGISTER)
+		available |= apus_dp_history_unregister(h, instance, record);
+	inbox->counters.results[APUS_DP_NOTICE]++;
+	return available;
+}
+
+bool apus_dp_inbox_settle_set(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now)
+{
+	struct apus_dp_set *set = &inbox->sets[slot];
+	struct apus_dp_instance *instance;
+	struct apus_dp_record record;
+	bool available = false, with_data;
+	uint8_t change;
+
+	if (set->broken) {
+		drop_set(inbox, set);
+		inbox->counters.sets_dropped++;
+	} else {
+		while ((instance = apus_dp_sets_pop(&inbox->history, set, &record, &change,
+						    &with_data)))
+			available |= release_one(inbox, instance, &record, change, with_data, now);
+		inbox->counters.sets_released++;
+	}
+	*set = (struct apus_dp_set){.first = 0};
+	return available;
+}
+
+bool apus_dp_inbox_end_set(struct apus_dp_inbox *inbox, uint32_t slot, bool lost,
+			   struct apus_mono now, bool *available_out)
+{
+	struct apus_dp_set *set = inbox->sets ? &inbox->sets[slot] : NULL;
+
+	if (!set || set->first == 0)
+		return true;
+	if (lost && !set->ended)
+		break_set(inbox, set);
+	set->ended = true;
+	if (inbox->options.group_end &&
+	    !inbox->options.group_end(inbox->options.group_context, slot, now))
+		return false;
+	/* The group may have settled it already. */
+	if (set->first)
+		*available_out |= apus_dp_inbox_settle_set(inbox, slot, now);
+	return true;
+}
+
+/** Opens, continues or ends the sets of a writer as the marks of its next change say. False: it must wait. */
+static bool turn_set(struct apus_dp_inbox *inbox, const struct apus_dp_arrival *a,
+		     struct apus_mono now, struct apus_dp_admission *out)
+{
+	struct apus_dp_set *set = &inbox->sets[a->match_slot];
+	apus_seq first = a->marks.coherent_seq;
+
+	if (set->first && set->first == first && !set->ended) {
+		if (a->lost && !set->broken)
+			break_set(inbox, set);
+		return true;
+	}
+	if (!apus_dp_inbox_end_set(inbox, a->match_slot, a->lost, now, &out->available)) {
+		if (a->reliable)
+			return false;
+		/* It will not be offered again, so the set before it is given up. */
+		break_set(inbox, set);
+		apus_dp_inbox_settle_set(inbox, a->match_slot, now);
+	}
+	if (first > 0) {
+		set->first = first;
+		set->group = a->marks.group_coherent_seq;
+		set->broken = first > a->seq || first < a->began || (a->lost && a->seq > first);
+	}
+	return true;
+}
+
+/** A sample of an open set: withheld, refused for want of room, or rejected with its set. */
+static enum apus_dp_admit_result withhold(struct apus_dp_inbox *inbox,
+					  const struct apus_dp_arrival *a,
+					  struct apus_dp_instance *instance, size_t key_bytes,
+					  struct apus_dp_record *record,
+					  struct apus_dp_admission *out)
+{
+	struct apus_dp_history *h = &inbox->history;
+	struct apus_dp_set *set = &inbox->sets[a->match_slot];
+	enum apus_dp_refusal refusal = apus_dp_sets_room(h, instance, key_bytes, a->has_data);
+
+	if (refusal == APUS_DP_REFUSED_NOT && a->has_data) {
+		record->slot_ref = inbox->options.hold(inbox->options.hold_context, a);
+		if (record->slot_ref == APUS_DP_NONE)
+			refusal = APUS_DP_REFUSED_SLOTS;
+	}
+	if (refusal != APUS_DP_REFUSED_NOT) {
+		/* With nothing left to take no room will ever come. */
+		bool hopeless = h->sample_count == 0 && h->invalid_count == 0 && h->loan_count == 0;
+
+		if (a->reliable && !hopeless)
+			return refuse(inbox, a, refusal, out);
+		break_set(inbox, set);
+		inbox->counters.lost++;
+		return finish(inbox, out, APUS_DP_REJECTED_SET);
+	}
+	if (!instance)
+		instance = apus_dp_instances_insert(&h->instances, a->key, key_bytes);
+	apus_dp_sets_withhold(h, set, instance, record, a->change, a->has_data);
+	out->instance = shown_handle(inbox, instance);
+	return finish(inbox, out, APUS_DP_WITHHELD);
 }
 
 /* ---- the order ------------------------------------------------------------------------------ */
@@ -209,6 +369,12 @@ static struct apus_dp_instance *find_instance(const struct apus_dp_inbox *inbox,
 	return a->key_hash ? apus_dp_instances_find_hash(t, a->key_hash, a->hash_is_alias) : NULL;
 }
 
+/** True for a change of a set that is still hoped for; a broken one is told apart before. */
+static bool in_set(const struct apus_dp_inbox *inbox, const struct apus_dp_arrival *a)
+{
+	return inbox->sets && a->marks.coherent_seq > 0;
+}
+
 /** Dispose and unregister without data: no filter, rate, lifespan or limit applies; only an owner (or
  *  whoever becomes it) disposes, anybody ends his own registration. */
 static enum apus_dp_admit_result admit_notice(struct apus_dp_inbox *inbox,
@@ -219,13 +385,15 @@ static enum apus_dp_admit_result admit_notice(struct apus_dp_inbox *inbox,
 	struct apus_dp_record record;
 	bool disposes = a->change & APUS_DP_DISPOSE, owner = true, late = false;
 
-	if (!instance || !instance->ever_stored)
+	if (!instance || (!instance->ever_stored && instance->withheld_count == 0))
 		return finish(inbox, out, APUS_DP_IGNORED);
 	record = make_record(inbox, a, now);
 	out->instance = shown_handle(inbox, instance);
 	if (disposes && inbox->options.exclusive)
 		owner = apus_dp_ownership_test(&inbox->peers, instance, a->match_slot,
 					       inbox->options.history.deadline_ns, now);
+	if (in_set(inbox, a) && owner)
+		return withhold(inbox, a, instance, instance->key_bytes, &record, out);
 	if (disposes && owner &&
 	    !apus_dp_history_in_order(&inbox->history, instance, &record, false))
 		late = true;
@@ -279,6 +447,8 @@ static enum apus_dp_admit_result admit_data(struct apus_dp_inbox *inbox,
 		return finish(inbox, out, APUS_DP_EXPIRED);
 	if (!apus_dp_history_in_order(&inbox->history, instance, &record, true))
 		return finish(inbox, out, APUS_DP_REJECTED_ORDER);
+	if (in_set(inbox, a))
+		return withhold(inbox, a, instance, key_bytes, &record, out);
 	refusal = apus_dp_history_room(&inbox->history, instance, key_bytes);
 	if (refusal != APUS_DP_REFUSED_NOT)
 		return refuse(inbox, a, refusal, out);
@@ -287,7 +457,8 @@ static enum apus_dp_admit_result admit_data(struct apus_dp_inbox *inbox,
 		return refuse(inbox, a, APUS_DP_REFUSED_SLOTS, out);
 	if (!instance)
 		instance = apus_dp_instances_insert(t, a->key, key_bytes);
-	return store_sample(inbox, a, instance, &record, rate == APUS_DP_RATE_TOKEN, out);
+	return store_sample(inbox, a->change, instance, &record, rate == APUS_DP_RATE_TOKEN, now,
+			    out);
 }
 
 enum apus_dp_admit_result apus_dp_admit(struct apus_dp_inbox *inbox,
@@ -298,6 +469,14 @@ enum apus_dp_admit_result apus_dp_admit(struct apus_dp_inbox *inbox,
 	if (!is_sound(inbox, arrival))
 		return finish(inbox, out, APUS_DP_MALFORMED);
 	apus_dp_history_purge(&inbox->history, now);
+	if (inbox->sets) {
+		if (!turn_set(inbox, arrival, now, out))
+			return finish(inbox, out, APUS_DP_REFUSED);
+		if (in_set(inbox, arrival) && inbox->sets[arrival->match_slot].broken) {
+			inbox->counters.lost += arrival->has_data;
+			return finish(inbox, out, APUS_DP_REJECTED_SET);
+		}
+	}
 	if (!arrival->has_data)
 		return admit_notice(inbox, arrival, now, out);
 	if (inbox->filter) {
@@ -319,12 +498,18 @@ uint32_t apus_dp_inbox_set_filter(struct apus_dp_inbox *inbox, apus_dp_filter_fn
 				  bool (*keep)(void *context, const struct apus_dp_sample *entry),
 				  void *keep_context)
 {
+	uint32_t withheld = 0;
+
 	inbox->filter = filter;
 	inbox->filter_context = filter_context;
 	inbox->filter_generation = filter_generation;
 	if (!keep)
 		return 0;
-	return apus_dp_history_prune(&inbox->history, keep, keep_context, filter_generation);
+	for (uint32_t i = 0; inbox->sets && i < inbox->peers.capacity; i++)
+		withheld += apus_dp_sets_prune(&inbox->history, &inbox->sets[i], keep, keep_context,
+					       filter_generation);
+	return withheld +
+	       apus_dp_history_prune(&inbox->history, keep, keep_context, filter_generation);
 }
 
 int apus_dp_inbox_match(struct apus_dp_inbox *inbox, uint32_t slot, const struct apus_guid *guid,
@@ -348,6 +533,10 @@ uint32_t apus_dp_inbox_unmatch(struct apus_dp_inbox *inbox, uint32_t slot, struc
 
 	if (slot >= inbox->peers.capacity || !inbox->peers.peers[slot].used)
 		return 0;
+	if (inbox->sets && inbox->sets[slot].first) {
+		break_set(inbox, &inbox->sets[slot]);
+		apus_dp_inbox_settle_set(inbox, slot, now);
+	}
 	changed = writer_gone(inbox, slot, now);
 	apus_dp_peers_remove(&inbox->peers, slot, now);
 	return changed;

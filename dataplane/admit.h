@@ -15,6 +15,7 @@
 
 #include "dataplane/history.h"
 #include "dataplane/predicate.h"
+#include "dataplane/sets.h"
 
 /** What happened to a sample; each has a counter. */
 enum apus_dp_admit_result {
@@ -53,6 +54,9 @@ struct apus_dp_arrival {
 	bool has_data;       /* payload is a whole sample, not only a key */
 	uint8_t change;      /* bits of enum apus_dp_change */
 	struct apus_dp_marks marks;
+	struct apus_eid publisher;    /* its writer's; 0: not known */
+	bool lost;                    /* numbers between its predecessor and it were lost */
+	apus_seq began;               /* the first number this match has had */
 	struct apus_wall source_time; /* APUS_WALL_NONE: none sent */
 	struct apus_wall wall_now;    /* to tell its age on arrival */
 	const uint8_t *payload;       /* for the filter and `hold` */
@@ -83,6 +87,11 @@ struct apus_dp_inbox_options {
 	bool exclusive;                         /* ownership */
 	int64_t separation_ns;                  /* time-based filter; 0 = off */
 	int64_t lifespan_ns;                    /* the reader's own; APUS_INFINITE_NS = none */
+	bool coherent; /* coherent sets are requested, at topic or group scope */
+	/** Group scope: the set of the writer at `slot` has ended; returns true if the caller is to release or drop
+	 *  it now (set->broken says which), false if it is to wait. NULL: topic scope. */
+	bool (*group_end)(void *context, uint32_t slot, struct apus_mono now);
+	void *group_context;
 	apus_dp_hold_fn *hold;
 	void *hold_context;
 };
@@ -93,6 +102,7 @@ struct apus_dp_inbox_counters {
 	uint64_t rejected;                        /* sum of refusals */
 	uint64_t lost;      /* displaced unread, and refused for good (best effort) */
 	uint64_t available; /* samples that became readable */
+	uint64_t sets_released, sets_dropped;
 };
 
 /** Everything of one reader that admission changes. Must not move after init. */
@@ -100,6 +110,7 @@ struct apus_dp_inbox {
 	struct apus_dp_inbox_options options;
 	struct apus_dp_history history;
 	struct apus_dp_peers peers;
+	struct apus_dp_set *sets;  /* by match slot; NULL unless coherent */
 	apus_dp_filter_fn *filter; /* NULL = everything passes */
 	const void *filter_context;
 	uint64_t filter_generation;
@@ -118,6 +129,16 @@ void apus_dp_inbox_fini(struct apus_dp_inbox *inbox);
 enum apus_dp_admit_result apus_dp_admit(struct apus_dp_inbox *inbox,
 					const struct apus_dp_arrival *arrival, struct apus_mono now,
 					struct apus_dp_admission *out);
+
+/**
+ * The end of a coherent set of the writer at `slot`, said by a marker or by its next change; lost: numbers were
+ * lost since the change before. Releases or drops the set. Returns true, also if none was open; false if it has
+ * to wait for its group: then nothing more of that writer may be admitted. *available_out: something new.
+ */
+bool apus_dp_inbox_end_set(struct apus_dp_inbox *inbox, uint32_t slot, bool lost,
+			   struct apus_mono now, bool *available_out);
+/** Makes a set that has ended visible, or drops it if it is broken. Returns true if something is new. */
+bool apus_dp_inbox_settle_set(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now);
 
 /** Another filter (NULL: none) from here on; queued samples are re-tested by `keep` (NULL: all stay), which
  *  must apply the same filter to an entry's payload. Returns how many were pruned. */

@@ -20,9 +20,13 @@
 
 #include <apus/group.h>
 
+#include "base/clock.h"
 #include "base/guid.h"
+#include "dataplane/history.h"
 
 struct apus_dp_worker;
+struct apus_dp_reader;
+struct apus_dp_reader_state;
 
 /** The writers' half. */
 struct apus_dp_publisher {
@@ -37,7 +41,35 @@ struct apus_dp_subscriber {
 	uint8_t access_scope;
 	bool coherent_access, ordered_access;
 	uint32_t access_depth; /* begin_access calls not ended yet */
+	uint64_t stamp;        /* of the latest sample of all its readers; starts at 1 */
+	uint64_t frozen;       /* while access_depth > 0 at group scope: what was there before */
+	struct apus_dp_reader *first; /* its readers, linked by group_next */
 };
+
+/** A reader enters or leaves its subscriber's list, if it has one; under the turn. */
+void apus_dp_group_join(struct apus_dp_reader *reader);
+void apus_dp_group_leave(struct apus_dp_reader *reader);
+/** For apus_dp_inbox_options.group_end; context is the reader. */
+bool apus_dp_group_end(void *context, uint32_t slot, struct apus_mono now);
+/** A change of a writer was accepted: sets of its publisher may have waited for it. */
+void apus_dp_group_passed(struct apus_dp_reader_state *state, const struct apus_dp_marks *marks,
+			  struct apus_mono now);
+/** A match ends: sets of its publisher that it has not passed can never be complete. */
+void apus_dp_group_unmatch(struct apus_dp_reader_state *state, struct apus_mono now);
+/** The readers that have something, as apus_subscriber_readers(); apus_dp_reader_config.user of each. Returns
+ *  their number. O(samples listed * readers^2). */
+uint32_t apus_dp_group_list(struct apus_dp_subscriber *subscriber,
+			    const struct apus_dp_select *select, struct apus_mono now,
+			    void **users_out, uint32_t max);
+/** The frozen view has ended: what came meanwhile wakes whoever waits. */
+void apus_dp_group_thaw(struct apus_dp_subscriber *subscriber, struct apus_mono now);
+/** Entries above this stamp are not to be seen now; 0 = all are. */
+static inline uint64_t apus_dp_group_stamp_max(const struct apus_dp_subscriber *subscriber)
+{
+	return subscriber->access_depth && subscriber->access_scope == APUS_SCOPE_GROUP
+		       ? subscriber->frozen
+		       : 0;
+}
 
 /** What the public handles point to; made by control's composition root. */
 struct apus_publisher {

@@ -118,6 +118,8 @@ int apus_dp_history_init(struct apus_dp_history *h, const struct apus_dp_history
 		h->entries[i].next = i + 1 < h->entry_count ? i + 1 : APUS_DP_NONE;
 	}
 	h->first = h->last = APUS_DP_NONE;
+	h->own_stamp = 1;
+	h->stamp = options->stamp ? options->stamp : &h->own_stamp;
 	for (uint32_t i = 0; i < 2; i++)
 		h->purge_first[i] = h->purge_last[i] = APUS_DP_NONE;
 	h->purges = purge_delay(h, APUS_STATE_DISPOSED) || purge_delay(h, APUS_STATE_NO_WRITERS);
@@ -136,7 +138,7 @@ static void release_slot(struct apus_dp_history *h, struct apus_dp_sample *e)
 void apus_dp_history_fini(struct apus_dp_history *h)
 {
 	for (uint32_t i = 0; i < h->entry_count; i++) {
-		if (h->entries[i].in_history || h->entries[i].loans > 0)
+		if (h->entries[i].in_history || h->entries[i].withheld || h->entries[i].loans > 0)
 			release_slot(h, &h->entries[i]);
 	}
 	h->entry_count = 0;
@@ -205,7 +207,8 @@ void apus_dp_history_remove(struct apus_dp_history *h, struct apus_dp_sample *e)
 static bool is_full(const struct apus_dp_history *h, const struct apus_dp_instance *i)
 {
 	return !h->options.keep_all && i->sample_count > 0 &&
-	       (i->sample_count >= h->options.depth || h->sample_count >= h->options.max_samples);
+	       (i->sample_count >= h->options.depth ||
+		h->sample_count + h->withheld_count >= h->options.max_samples);
 }
 
 static int compare_source(const struct apus_dp_record *a, const struct apus_dp_record *b);
@@ -240,7 +243,7 @@ static uint32_t add_entry(struct apus_dp_history *h, struct apus_dp_instance *i,
 		.instance_idx = apus_dp_instances_idx(&h->instances, i),
 		.disposed_generation_count = i->disposed_generation_count,
 		.no_writers_generation_count = i->no_writers_generation_count,
-		.stamp = ++h->stamp,
+		.stamp = ++*h->stamp,
 		.valid_data = valid_data,
 	};
 	link_before(h, i, idx, valid_data ? later_entry(h, i, e) : APUS_DP_NONE);
@@ -309,9 +312,10 @@ enum apus_dp_refusal apus_dp_history_room(const struct apus_dp_history *h,
 		return APUS_DP_REFUSED_INSTANCES;
 	if (!h->options.keep_all && instance && instance->sample_count > 0)
 		return APUS_DP_REFUSED_NOT; /* it has one to give */
-	if (h->sample_count >= h->options.max_samples)
+	if (h->sample_count + h->withheld_count >= h->options.max_samples)
 		return APUS_DP_REFUSED_SAMPLES;
-	if (instance && instance->sample_count >= h->options.max_samples_per_instance)
+	if (instance && instance->sample_count + instance->withheld_count >=
+				h->options.max_samples_per_instance)
 		return APUS_DP_REFUSED_PER_INSTANCE;
 	return APUS_DP_REFUSED_NOT;
 }

@@ -44,6 +44,7 @@ struct apus_dp_history_options {
 	/** An access returns the samples of an instance one after another (DDS 1.4 §2.2.2.5.3.8), instances by
 	 *  their oldest sample; false: all in order of reception (ordered access). */
 	bool by_instance;
+	uint64_t *stamp; /* count shared with other histories, starts at 1; NULL: its own */
 	int64_t purge_no_writers_ns; /* from NO_WRITERS until the instance is forgotten … */
 	int64_t purge_disposed_ns; /* … from DISPOSED until its samples are; 0 or INFINITE = never */
 	int64_t deadline_ns;       /* 0 or APUS_INFINITE_NS = none */
@@ -55,6 +56,7 @@ struct apus_dp_history_options {
 /** What is recorded of one sample. */
 struct apus_dp_record {
 	struct apus_guid writer;
+	struct apus_eid publisher; /* the writer's; 0: not known */
 	apus_seq seq;
 	struct apus_wall source_time;
 	struct apus_mono reception_time;
@@ -74,10 +76,12 @@ struct apus_dp_sample {
 	uint32_t prev, next;                   /* by reception; `next` also links free entries */
 	uint32_t instance_prev, instance_next; /* within the instance */
 	uint32_t loans;
-	uint64_t stamp; /* when it became visible, in the history's own count */
+	uint64_t stamp; /* when it became visible, in the history's count */
 	bool valid_data;
 	bool read;
-	bool in_history; /* false: free, or only lent */
+	bool in_history; /* false: free, withheld, or only lent */
+	bool withheld;   /* in a set (dataplane/sets.h) */
+	uint8_t change;  /* of a withheld one: bits of enum apus_dp_change */
 };
 
 struct apus_dp_history_counters {
@@ -100,9 +104,11 @@ struct apus_dp_history {
 	uint32_t sample_count;  /* with data */
 	uint32_t invalid_count; /* without */
 	uint32_t loan_count;
-	struct apus_mono clock; /* latest time seen; dates the drop of an instance */
-	uint64_t stamp;         /* of the latest entry: their order of arrival */
-	uint64_t access_stamp;  /* counts accesses */
+	uint32_t withheld_count; /* charged to max_samples as if stored */
+	struct apus_mono clock;  /* latest time seen; dates the drop of an instance */
+	uint64_t own_stamp,
+		*stamp;        /* of the latest entry, from 1: order of arrival; may be shared */
+	uint64_t access_stamp; /* counts accesses */
 	uint32_t purge_first[2], purge_last[2]; /* NO_WRITERS, DISPOSED: longest first */
 	bool purges;                            /* a purge delay is set */
 	bool any_expires; /* a sample with a finite lifespan was stored; never cleared */
@@ -221,6 +227,10 @@ int apus_dp_history_return(struct apus_dp_history *h, uint32_t entry_idx);
 /** True if an access with this select (NULL = all) would return something. */
 bool apus_dp_history_available(struct apus_dp_history *h, const struct apus_dp_select *select,
 			       struct apus_mono now);
+/** The wanted entry that follows `entry_idx` (APUS_DP_NONE: the first) in order of reception, or NONE. Changes
+ *  nothing. */
+uint32_t apus_dp_history_peek(const struct apus_dp_history *h, const struct apus_dp_select *select,
+			      uint32_t entry_idx, struct apus_mono now);
 /** The key of an entry's instance, as long as the entry is in the history or lent. */
 const uint8_t *apus_dp_history_key(const struct apus_dp_history *h,
 				   const struct apus_dp_sample *entry, uint32_t *key_bytes_out);

@@ -236,3 +236,17 @@ bool apus_dp_history_available(struct apus_dp_history *h, const struct apus_dp_s
 	}
 	return false;
 }
+
+uint32_t apus_dp_history_peek(const struct apus_dp_history *h, const struct apus_dp_select *select,
+			      uint32_t entry_idx, struct apus_mono now)
+{
+	uint32_t idx = entry_idx == APUS_DP_NONE ? h->first : h->entries[entry_idx].next;
+
+	for (; idx != APUS_DP_NONE; idx = h->entries[idx].next) {
+		const struct apus_dp_sample *e = &h->entries[idx];
+
+		if (wants(select, apus_dp_history_instance(h, e), e) && !is_expired(e, now))
+			break;
+	}
+	return idx;
+}

@@ -33,12 +33,13 @@ struct apus_dp_instance {
 	uint32_t disposed_generation_count;
 	uint32_t no_writers_generation_count;
 
-	uint32_t sample_count; /* entries with valid data in the history */
-	uint32_t first, last;  /* its entries, oldest first; APUS_DP_NONE = none */
-	uint32_t invalid;      /* its entry without data, or APUS_DP_NONE */
-	uint32_t pins;         /* loans that need its key */
-	uint32_t writer_count; /* bits set in its writer map */
-	uint32_t owner;        /* match slot of the owner; APUS_DP_NONE = nobody */
+	uint32_t sample_count;   /* entries with valid data in the history */
+	uint32_t first, last;    /* its entries, oldest first; APUS_DP_NONE = none */
+	uint32_t invalid;        /* its entry without data, or APUS_DP_NONE */
+	uint32_t pins;           /* loans and withheld entries that need its key */
+	uint32_t withheld_count; /* samples with data of coherent sets under way */
+	uint32_t writer_count;   /* bits set in its writer map */
+	uint32_t owner;          /* match slot of the owner; APUS_DP_NONE = nobody */
 
 	/* Destination order by source: nothing older than this is shown any more (history.c). */
 	struct apus_wall floor_time;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A reader's life: its memory, and the slots payloads lie in; see reader.h. */
+#include "dataplane/group.h"
 #include "dataplane/reader_internal.h"
 
 #include <stdlib.h>
@@ -74,6 +75,13 @@ static int create_inbox(struct apus_dp_reader *r)
 	o->hold_context = r;
 	o->history.release = release_slot;
 	o->history.release_context = r;
+	if (r->config.subscriber) {
+		o->history.stamp = &r->config.subscriber->stamp;
+		if (o->coherent && r->config.subscriber->access_scope == APUS_SCOPE_GROUP) {
+			o->group_end = apus_dp_group_end;
+			o->group_context = r;
+		}
+	}
 	o->history.instances.key_bytes_max = r->plan.max_bytes;
 	o->history.instances.match_count_max = r->config.match_max;
 	if (r->plan.max_bytes == 0) {

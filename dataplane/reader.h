@@ -65,6 +65,7 @@ struct apus_dp_reader_config {
 	apus_dp_sink_fn *sink;
 	void *sink_user;
 	struct apus_dp_subscriber *subscriber; /* its group; NULL: of its own */
+	void *user;                            /* the public handle, for apus_dp_group_list() */
 };
 
 /** Events of the protocol; what admission does is counted in the inbox. */
@@ -140,11 +141,19 @@ struct apus_dp_reader_state {
 	struct apus_dp_reader *reader;
 	struct apus_dp_addr addr;
 	struct apus_dp_window window;
-	uint32_t slot;      /* its index: the match slot of the inbox */
-	bool reliable;      /* the match is */
-	bool local;         /* same worker: arrives by apus_dp_reader_local() only */
-	uint8_t liveliness; /* enum apus_liveliness of the writer */
-	uint64_t lost_seen; /* of window.lost, in the reader's total */
+	uint32_t slot;             /* its index: the match slot of the inbox */
+	struct apus_eid publisher; /* its group; 0: of its own */
+	/* Coherent sets: the last number admitted (0: none yet) and the first, what the window had lost by then,
+	 * and whether something since was not understood. */
+	apus_seq last_admitted, began;
+	uint64_t lost_before;
+	bool damaged;
+	apus_seq group_passed; /* group sets up to here it has ended, or has no part in */
+	apus_seq group_broken; /* the latest one that is broken */
+	bool reliable;         /* the match is */
+	bool local;            /* same worker: arrives by apus_dp_reader_local() only */
+	uint8_t liveliness;    /* enum apus_liveliness of the writer */
+	uint64_t lost_seen;    /* of window.lost, in the reader's total */
 	bool mark;
 	bool answer_due; /* a HEARTBEAT waits for its answer */
 	bool ack_queued; /* in the worker's ack_list */
@@ -181,7 +190,9 @@ struct apus_dp_reader {
 	struct apus_dp_reader_state *states; /* match_max */
 	uint32_t *order, *order_new;         /* as in struct apus_dp_writer */
 	uint32_t match_count;
-	bool any_refused; /* something waits for room: ask again after a take */
+	struct apus_dp_reader *group_next; /* in its subscriber's list */
+	uint32_t group_head;               /* scratch of apus_dp_group_list() */
+	bool any_refused;                  /* something waits for room: ask again after a take */
 	int event_fd;
 	bool event_wanted; /* somebody uses the descriptor */
 	bool event_raised;

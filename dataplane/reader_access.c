@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The application's side of a reader: take, read, return, and the descriptor to wait on. */
-#include "dataplane/reader.h"
 #include "dataplane/cache.h"
+#include "dataplane/group.h"
+#include "dataplane/reader.h"
 #include "dataplane/worker.h"
 #include "dataplane/writer.h"
 
@@ -132,6 +133,8 @@ static struct apus_dp_select select_of(const struct apus_select *select, struct 
 {
 	struct apus_dp_select s = {0};
 
+	if (w->reader->config.subscriber)
+		s.stamp_max = apus_dp_group_stamp_max(w->reader->config.subscriber);
 	w->select = select && select->related_writer ? select : NULL;
 	if (w->select || w->query) {
 		s.match = wants;
@@ -145,6 +148,14 @@ static struct apus_dp_select select_of(const struct apus_select *select, struct 
 	s.instance = select->instance;
 	s.next_instance = select->next_instance;
 	return s;
+}
+
+/* Order across readers: each sample may be followed by one of another reader (DDS 1.4 §2.2.2.5.3.8). */
+static bool one_by_one(const struct apus_dp_reader *r)
+{
+	const struct apus_dp_subscriber *g = r->config.subscriber;
+
+	return g && g->ordered_access && g->access_scope == APUS_SCOPE_GROUP;
 }
 
 /* Ranks, and what the access changes; backwards over the batch. */
@@ -193,11 +204,13 @@ int apus_dp_reader_access_where(struct apus_dp_reader *reader, const struct apus
 
 	if (max < limit)
 		limit = max;
+	if (limit > 1 && one_by_one(reader))
+		limit = 1;
 	while (count < limit && apus_dp_history_next(h, &s, &walk, &loan))
 		show(reader, &loan, &samples_out[count++]);
 	finish(reader, &walk, samples_out, count);
 	/* Not where the limit of loans cut the call short: samples are waiting for some to be returned. */
-	if (count < max && h->loan_count < h->options.max_loans)
+	if (count < limit && h->loan_count < h->options.max_loans)
 		lower_event(reader);
 	if (take && count)
 		apus_dp_reader_ask_again(reader, now);
@@ -226,8 +239,11 @@ int apus_dp_reader_return(struct apus_dp_reader *reader, struct apus_sample *sam
 
 bool apus_dp_reader_available(struct apus_dp_reader *reader, struct apus_mono now)
 {
+	struct wanted w = {.reader = reader};
+	struct apus_dp_select s = select_of(NULL, &w);
+
 	apus_dp_reader_expire(reader, now);
-	if (apus_dp_history_available(&reader->inbox.history, NULL, now))
+	if (apus_dp_history_available(&reader->inbox.history, &s, now))
 		return true;
 	lower_event(reader); /* what raised it has expired or was pruned */
 	return false;

@@ -5,6 +5,7 @@
  * tested against it. A sample is never tested against a filter that is partly installed: expression,
  * parameters and program are one immutable object.
  */
+#include "dataplane/group.h"
 #include "dataplane/reader_internal.h"
 #include "dataplane/cache.h"
 #include "dataplane/worker.h"
@@ -53,6 +54,7 @@ static void end_state(struct apus_dp_reader *r, uint32_t idx, struct apus_mono n
 	struct apus_dp_reader_state *s = &r->states[idx];
 
 	apus_dp_reader_drop_held(s);
+	apus_dp_group_unmatch(s, now);
 	s->match_id = 0;
 	apus_dp_reader_sweep_fragments(s);
 	unqueue_ack(s);
@@ -98,6 +100,7 @@ static void refresh_state(struct apus_dp_reader_state *s, const struct apus_dp_w
 	struct apus_dp_reader *r = s->reader;
 
 	s->addr = m->unicast;
+	s->publisher = m->publisher;
 	s->local = m->local && apus_dp_worker_writer(r->worker, s->eid) != NULL;
 	s->liveliness = m->liveliness;
 	if (!r->config.sink)

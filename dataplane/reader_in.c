@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrival at a reader: submessages in, samples through the one admission path; see reader.h. */
+#include "dataplane/group.h"
 #include "dataplane/reader_internal.h"
 
 #include <apus/status.h>
@@ -96,6 +97,56 @@ static bool wants_wall(const struct apus_dp_reader_state *s)
 	       inbox->options.lifespan_ns != APUS_INFINITE_NS || inbox->options.history.by_source;
 }
 
+/* Were numbers lost between the last one admitted and this one? */
+static bool has_lost(const struct apus_dp_reader_state *s, apus_seq seq)
+{
+	if (s->damaged)
+		return true;
+	if (s->last_admitted == 0)
+		return false;
+	if (s->local)
+		return seq != s->last_admitted + 1;
+	return s->window.lost + s->window.lost_pending != s->lost_before ||
+	       (!s->reliable && seq > s->window.next);
+}
+
+static void note_admitted(struct apus_dp_reader_state *s, apus_seq seq)
+{
+	s->last_admitted = seq;
+	s->damaged = false;
+	/* What a best-effort window skips it books only when this number is settled. */
+	s->lost_before = s->window.lost + s->window.lost_pending;
+	if (!s->reliable && !s->local && seq > s->window.next)
+		s->lost_before += (uint64_t)(seq - s->window.next);
+}
+
+static void tell_available(struct apus_dp_reader *r)
+{
+	apus_counter_add(&r->counters.delivered, 1);
+	apus_dp_reader_raise(r);
+}
+
+/* A marker: the set of its writer ends. */
+static enum apus_dp_admit_result end_set(struct apus_dp_reader_state *s,
+					 const struct apus_dp_incoming *in, struct apus_mono now)
+{
+	struct apus_dp_inbox *inbox = &s->reader->inbox;
+	bool available = false, waits;
+
+	if (!inbox->sets)
+		return APUS_DP_IGNORED;
+	/* A marker behind a set that waits for its group waits with it. */
+	waits = inbox->sets[s->slot].ended;
+	if (!apus_dp_inbox_end_set(inbox, s->slot, has_lost(s, in->seq), now, &available) &&
+	    waits && s->reliable)
+		return APUS_DP_REFUSED;
+	note_admitted(s, in->seq);
+	if (available)
+		tell_available(s->reader);
+	apus_dp_group_passed(s, &in->marks, now);
+	return APUS_DP_NOTICE;
+}
+
 static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 					  const struct apus_dp_incoming *in, struct apus_mono now)
 {
@@ -111,17 +162,26 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 		.change = in->change & (APUS_DP_DISPOSE | APUS_DP_UNREGISTER),
 		.source_time = in->source,
 		.marks = in->marks,
+		.publisher = s->publisher,
+		.lost = has_lost(s, in->seq),
 		.payload = in->payload,
 		.payload_bytes = in->payload_bytes,
 	};
 
+	if (s->began == 0)
+		s->began = in->seq;
+	a.began = s->began;
+	if (!a.has_data && a.change == 0 && apus_dp_marks_end(&in->marks))
+		return end_set(s, in, now);
 	if (!a.has_data && a.change == 0) {
 		/* Neither data nor a change of state: nothing a reader could show. */
 		apus_counter_add(&r->counters.bad_key, 1);
+		s->damaged = true;
 		return APUS_DP_MALFORMED;
 	}
 	if (!name_instance(s, in, &a, key)) {
 		apus_counter_add(&r->counters.bad_key, 1);
+		s->damaged = true;
 		return APUS_DP_MALFORMED;
 	}
 	a.wall_now = wants_wall(s) ? apus_wall_now() : APUS_WALL_NONE;
@@ -132,7 +192,12 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 		apus_counter_add(&r->counters.delivered, 1);
 		apus_dp_reader_raise(r);
 	}
-	apus_dp_reader_note(r, &admission, now);
+	if (admission.result != APUS_DP_REFUSED || admission.refusal != APUS_DP_REFUSED_NOT)
+		apus_dp_reader_note(r, &admission, now);
+	if (admission.result != APUS_DP_REFUSED) {
+		note_admitted(s, in->seq);
+		apus_dp_group_passed(s, &in->marks, now);
+	}
 	return admission.result;
 }
 
@@ -145,6 +210,7 @@ enum apus_dp_admit_result apus_dp_reader_admit(struct apus_dp_reader_state *s,
 
 	if (in->payload_bytes > r->config.payload_bytes_max) {
 		apus_counter_add(&r->counters.too_large, 1);
+		s->damaged = true;
 		return APUS_DP_MALFORMED;
 	}
 	result = r->config.sink ? to_sink(s, in, now) : to_inbox(s, in, now);
@@ -284,7 +350,8 @@ void apus_dp_reader_heartbeat(struct apus_dp_reader_state *state,
 void apus_dp_reader_gap(struct apus_dp_reader_state *state, const struct apus_wire_gap *gap,
 			struct apus_mono now)
 {
-	if (!state->reliable || state->local)
+	/* A best-effort reader learns from it what was left out and is not lost. */
+	if (state->local)
 		return;
 	apus_counter_add(&state->reader->counters.gaps, 1);
 	if (apus_dp_window_gap(&state->window, gap->start, &gap->set))

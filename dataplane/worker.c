@@ -2,6 +2,7 @@
 /* A worker's life, its turn and its endpoints; see worker.h. Reception is in worker_poll.c. */
 #include "dataplane/worker.h"
 
+#include "dataplane/group.h"
 #include "dataplane/reader.h"
 #include "dataplane/writer.h"
 
@@ -405,6 +406,7 @@ int apus_dp_worker_add_reader(struct apus_dp_worker *worker, struct apus_dp_read
 		worker->readers[i] = worker->readers[i - 1];
 	worker->readers[i] = reader;
 	worker->reader_count++;
+	apus_dp_group_join(reader);
 	return 0;
 }
 
@@ -461,6 +463,7 @@ void apus_dp_worker_remove_reader(struct apus_dp_worker *worker, struct apus_dp_
 	uint32_t i = 0;
 
 	apus_dp_reader_detach(reader, apus_mono_now());
+	apus_dp_group_leave(reader);
 	while (worker->readers[i] != reader)
 		i++;
 	memmove(&worker->readers[i], &worker->readers[i + 1],

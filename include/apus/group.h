@@ -51,6 +51,23 @@ APUS_API int apus_publisher_destroy(struct apus_publisher *publisher);
 APUS_API int apus_subscriber_create(struct apus_participant *participant,
 				    const struct apus_group_options *options,
 				    struct apus_subscriber **subscriber_out);
+/**
+ * Freezes what the readers of a subscriber of group scope show: samples and sets that come later stay unseen
+ * until the matching end_access. At other scopes nothing changes. Calls nest.
+ * Returns 0, APUS_ELIMIT, APUS_ECLOSED; end_access: APUS_EINVAL without begin_access.
+ */
+APUS_API int apus_subscriber_begin_access(struct apus_subscriber *subscriber);
+APUS_API int apus_subscriber_end_access(struct apus_subscriber *subscriber);
+/**
+ * The readers that have samples as `select` asks for (masks only; NULL = any), up to `max` of them. Ordered
+ * access at group scope: a reader stands in the list once a sample, in the order to take them, one
+ * by one (a take or read gives one sample at a time then): by the count of their publisher, else as they
+ * arrived. Otherwise each once.
+ * Returns the number, APUS_EINVAL, APUS_ECLOSED.
+ */
+APUS_API int apus_subscriber_readers(struct apus_subscriber *subscriber,
+				     const struct apus_select *select,
+				     struct apus_reader **readers_out, uint32_t max);
 /** Deletes a subscriber. Returns 0, or APUS_EINVAL while it has readers (nothing changed then). */
 APUS_API int apus_subscriber_destroy(struct apus_subscriber *subscriber);
 
