@@ -130,7 +130,8 @@ struct build {
 	const struct apus_ctl_index_filter *filters;
 	uint32_t count;
 	struct column columns[APUS_DP_FIELDS_MAX];
-	uint32_t column_count, pair_total, interval_total, rest_count;
+	uint32_t column_count, rest_count;
+	bool flat;           /* no columns: one walk could not find all fields */
 	uint32_t *column_of; /* by filter; NONE: evaluated always */
 	struct pair *pairs;  /* scratch of one column */
 	struct apus_dp_filter_index *index;
@@ -162,7 +163,7 @@ static void assign_columns(struct build *b)
 		const struct apus_ctl_filter_term *term = b->filters[i].term;
 		uint64_t pairs;
 
-		b->column_of[i] = term->kind ? find_column(b, term) : NONE;
+		b->column_of[i] = term->kind && !b->flat ? find_column(b, term) : NONE;
 		if (b->column_of[i] == NONE) {
 			b->rest_count++;
 			continue;
@@ -403,29 +404,38 @@ static int build_index(struct build *b)
 	return b->column_count ? make_locator(b) : 0;
 }
 
+static int build_with(struct build *b, const struct apus_type *type,
+		      const struct apus_ctl_index_filter *filters, uint32_t count, bool flat)
+{
+	int result;
+
+	*b = (struct build){.type = type, .filters = filters, .count = count, .flat = flat};
+	b->column_of = malloc((count + 1) * sizeof(*b->column_of));
+	if (!b->column_of)
+		return APUS_ENOMEM;
+	assign_columns(b);
+	result = build_index(b);
+	free(b->column_of);
+	free(b->pairs);
+	if (result < 0)
+		free(b->index);
+	return result;
+}
+
 int apus_ctl_filter_index_build(const struct apus_type *type,
 				const struct apus_ctl_index_filter *filters, uint32_t count,
 				struct apus_dp_filter_index **index_out)
 {
-	struct build *b = calloc(1, sizeof(*b));
-	int result = APUS_ENOMEM;
+	struct build *b = malloc(sizeof(*b));
+	int result;
 
 	if (!b)
 		return APUS_ENOMEM;
-	b->type = type;
-	b->filters = filters;
-	b->count = count;
-	b->column_of = malloc((count + 1) * sizeof(*b->column_of));
-	if (b->column_of) {
-		assign_columns(b);
-		result = build_index(b);
-	}
+	result = build_with(b, type, filters, count, false);
+	if (result == APUS_EFILTER)
+		result = build_with(b, type, filters, count, true);
 	if (result == 0)
 		*index_out = b->index;
-	else
-		free(b->index);
-	free(b->column_of);
-	free(b->pairs);
 	free(b);
 	return result;
 }

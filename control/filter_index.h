@@ -53,8 +53,8 @@ bool apus_ctl_filter_find_term(const struct apus_dp_program *program,
 
 /**
  * Builds an index over `count` filters of one type; ids are their places in `filters`, whose predicates it
- * borrows. Returns 0 with `*index_out` to be freed with apus_ctl_filter_index_free(); APUS_EFILTER if one walk
- * cannot find all the fields; APUS_ENOMEM.
+ * borrows. Without a walk that finds all fields, everything is evaluated. Returns 0 with `*index_out` to be freed
+ * with apus_ctl_filter_index_free(); APUS_ENOMEM.
  */
 int apus_ctl_filter_index_build(const struct apus_type *type,
 				const struct apus_ctl_index_filter *filters, uint32_t count,

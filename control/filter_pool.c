@@ -2,6 +2,8 @@
 /* The pool of compiled filters; see the header. */
 #include "control/filter_pool.h"
 
+#include "control/filter_index.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,9 +82,12 @@ static bool compile(const struct apus_ctl_filter_pool *pool, struct apus_ctl_sha
 	const char *parameters[APUS_WIRE_FILTER_PARAMETERS_MAX];
 	uint32_t count = apus_wire_endpoint_record_parameters(record, parameters);
 
-	return pool->count < pool->capacity &&
-	       apus_ctl_filter_compile(f->type, f->text, parameters, count, &pool->limits,
-				       &f->predicate, NULL) == 0;
+	if (pool->count >= pool->capacity)
+		return false;
+	f->term = malloc(sizeof(*f->term));
+	return f->term &&
+	       apus_ctl_filter_compile_term(f->type, f->text, parameters, count, &pool->limits,
+					    &f->predicate, f->term, NULL) == 0;
 }
 
 struct apus_ctl_shared_filter *
@@ -100,6 +105,7 @@ apus_ctl_filter_pool_get(struct apus_ctl_filter_pool *pool, const struct apus_ty
 		return NULL;
 	known = find(pool, f);
 	if (known || !compile(pool, f, record)) {
+		free(f->term);
 		free(f);
 		return apus_ctl_filter_pool_hold(known);
 	}
@@ -149,5 +155,6 @@ void apus_ctl_filter_pool_drop(struct apus_ctl_filter_pool *pool, struct apus_ct
 	}
 	pool->count--;
 	apus_ctl_filter_free(f->predicate);
+	free(f->term);
 	free(f);
 }

@@ -13,6 +13,9 @@
 /** A compiled filter with its references. */
 struct apus_ctl_shared_filter {
 	struct apus_dp_predicate *predicate;
+	struct apus_ctl_filter_term *term; /* what an index holds it by; NULL with `type` */
+	uint64_t stamp;                    /* the user's, with `id`: of the snapshot last built */
+	uint32_t id;
 	uint32_t refs;
 	const struct apus_type *type; /* NULL: a local reader's own, not to be found by text */
 	uint64_t hash;

@@ -7,6 +7,7 @@
  */
 #include "control/publish.h"
 
+#include "control/filter_index.h"
 #include "control/filter_pool.h"
 
 #include <stdlib.h>
@@ -16,6 +17,12 @@
 #define VENDOR_EPROSIMA 0x010f
 #define VENDOR_CYCLONE  0x0110
 
+/* An index of filters, shared by the generations that have the same ones. */
+struct shared_index {
+	struct apus_dp_filter_index *index;
+	uint32_t refs;
+};
+
 /* A snapshot with what it keeps alive. */
 struct generation {
 	struct generation *next; /* in the queue of retired ones */
@@ -24,7 +31,9 @@ struct generation {
 	uint32_t endpoint_idx;
 	uint32_t filter_count;
 	void *snapshot;
-	struct apus_ctl_shared_filter *filter[]; /* the snapshot follows them */
+	struct shared_index
+		*index; /* writers: over `filter`, whose places are the ids; may be NULL */
+	struct apus_ctl_shared_filter *filter[]; /* each once; the snapshot follows them */
 };
 
 /* What is published for one local endpoint. */
@@ -52,6 +61,7 @@ struct apus_ctl_publisher {
 	struct apus_ctl_publisher_counters counters;
 	struct apus_ctl_graph *graph;
 	struct apus_ctl_filter_pool pool;
+	uint64_t stamp; /* of the snapshot being built */
 	const struct apus_dp_turn **turns;
 	struct published *published;  /* by endpoint slot */
 	struct match_filter *filters; /* by match slot */
@@ -94,8 +104,17 @@ int apus_ctl_publisher_create(const struct apus_ctl_publisher_config *config,
 	return 0;
 }
 
+static void drop_index(struct shared_index *index)
+{
+	if (!index || --index->refs)
+		return;
+	apus_ctl_filter_index_free(index->index);
+	free(index);
+}
+
 static void free_generation(struct apus_ctl_publisher *p, struct generation *generation)
 {
+	drop_index(generation->index);
 	for (uint32_t i = 0; i < generation->filter_count; i++)
 		apus_ctl_filter_pool_drop(&p->pool, generation->filter[i]);
 	free(generation);
@@ -286,6 +305,18 @@ static bool keeps_history(const struct apus_ctl_endpoint *e)
 			     : e->record->qos.durability >= APUS_TRANSIENT_LOCAL;
 }
 
+/* The place of a filter in a generation's list, which has each once. */
+static uint32_t enter_filter(struct apus_ctl_publisher *p, struct generation *g,
+			     struct apus_ctl_shared_filter *filter)
+{
+	if (filter->stamp != p->stamp) {
+		filter->stamp = p->stamp;
+		filter->id = g->filter_count;
+		g->filter[g->filter_count++] = apus_ctl_filter_pool_hold(filter);
+	}
+	return filter->id;
+}
+
 static void fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *writer,
 			const struct apus_ctl_match *match, struct generation *g,
 			struct apus_dp_reader_match *out)
@@ -311,7 +342,7 @@ static void fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endp
 		out->filter_generation = (uint64_t)reader->generation;
 	if (filter) {
 		out->predicate = filter->predicate;
-		g->filter[g->filter_count++] = apus_ctl_filter_pool_hold(filter);
+		out->filter_id = enter_filter(p, g, filter);
 	}
 }
 
@@ -352,6 +383,44 @@ static int by_guid(const void *a, const void *b)
 	return apus_guid_compare(a, b);
 }
 
+static bool same_filters(const struct generation *a, const struct generation *b)
+{
+	return a && b->filter_count == a->filter_count &&
+	       memcmp(a->filter, b->filter, a->filter_count * sizeof(a->filter[0])) == 0;
+}
+
+/* The index over a generation's filters: the one of the generation before, if those are the same. */
+static bool make_index(const struct apus_type *type, struct generation *g,
+		       const struct generation *old)
+{
+	struct apus_ctl_index_filter *filters;
+	int result = APUS_ENOMEM;
+
+	if (g->filter_count == 0)
+		return true;
+	if (same_filters(old, g)) {
+		g->index = old->index;
+		g->index->refs++;
+		return true;
+	}
+	filters = malloc(g->filter_count * sizeof(*filters));
+	g->index = calloc(1, sizeof(*g->index));
+	for (uint32_t i = 0; filters && i < g->filter_count; i++)
+		filters[i] =
+			(struct apus_ctl_index_filter){g->filter[i]->predicate, g->filter[i]->term};
+	if (filters && g->index)
+		result = apus_ctl_filter_index_build(type, filters, g->filter_count,
+						     &g->index->index);
+	free(filters);
+	if (result == 0)
+		g->index->refs = 1;
+	else
+		free(g->index);
+	if (result != 0)
+		g->index = NULL;
+	return result == 0;
+}
+
 static bool publish_writer(struct apus_ctl_publisher *p, struct apus_ctl_endpoint *e)
 {
 	struct published *s = &p->published[e->idx];
@@ -364,10 +433,16 @@ static bool publish_writer(struct apus_ctl_publisher *p, struct apus_ctl_endpoin
 			   e->match_count);
 	if (!g)
 		return false;
+	p->stamp++;
 	snapshot = g->snapshot;
-	snapshot->generation = ++s->number;
 	while ((m = apus_ctl_graph_next_match(p->graph, e, m)))
 		fill_reader(p, e, m, g, &snapshot->match[snapshot->match_count++]);
+	if (!make_index(e->local.type, g, old)) {
+		free_generation(p, g);
+		return false;
+	}
+	snapshot->index = g->index ? g->index->index : NULL;
+	snapshot->generation = ++s->number;
 	qsort(snapshot->match, snapshot->match_count, sizeof(snapshot->match[0]), by_guid);
 	s->current = g;
 	apus_dp_writer_publish(p->config.epoch, e->local.writer_port, snapshot, &epoch);

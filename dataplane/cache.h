@@ -22,9 +22,6 @@
  *  encapsulation header is aligned for every CDR type; the room before it is the slot's header. */
 #define APUS_DP_SLOT_PAYLOAD 60
 
-/** Readers of one writer that can be filtered for at the writer. */
-#define APUS_DP_VERDICTS 128
-
 /** Sizes of a cache, all ≥ 1 except key_bytes_max. */
 struct apus_dp_cache_limits {
 	uint32_t max_samples;
@@ -48,9 +45,7 @@ struct apus_dp_entry {
 	uint8_t kind;  /* enum apus_change */
 	bool key_only; /* the payload is a key */
 	struct apus_dp_marks marks;
-	/** The user's, kept with the sample: one bit a matched reader (state 0 … 127) whose filter
-	 *  rejected it. A later repair is answered by this verdict, never by a fresh evaluation. */
-	uint64_t rejected[APUS_DP_VERDICTS / 64];
+	bool judged; /* the user's: it holds verdicts of filters for this sample */
 };
 
 /** One instance. */

@@ -33,6 +33,7 @@
 #include "base/guid.h"
 #include "dataplane/board.h"
 #include "dataplane/io/transport.h"
+#include "dataplane/filter_index.h"
 #include "dataplane/predicate.h"
 
 /** One matched reader in a writer's snapshot. */
@@ -53,12 +54,15 @@ struct apus_dp_reader_match {
 	struct apus_dp_addr multicast; /**< family 0 = none */
 	const struct apus_dp_predicate
 		*predicate; /**< writer-side filter, NULL = send everything */
+	uint32_t filter_id; /**< with a predicate: its id in the snapshot's index */
 	uint64_t filter_generation;
 };
 
 /** What a writer sends to. Matches sorted by GUID. */
 struct apus_dp_writer_snapshot {
 	uint64_t generation; /**< grows with each publication of this endpoint; the first is 1 */
+	/** The different predicates of all matches; NULL if none has one. */
+	const struct apus_dp_filter_index *index;
 	uint32_t match_count;
 	struct apus_dp_reader_match match[];
 };

@@ -50,6 +50,8 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 		goto fail;
 	rc = apus_dp_cache_init(&w->cache, &config->cache, worker->config.segment_flags);
 	if (rc == 0)
+		rc = apus_dp_writer_filter_init(w);
+	if (rc == 0)
 		rc = apus_dp_writer_create_status(w);
 	if (rc != 0)
 		goto fail;
@@ -70,6 +72,7 @@ void apus_dp_writer_destroy(struct apus_dp_writer *writer)
 	free(writer->order_new);
 	free(writer->destinations);
 	free(writer->deadlines);
+	apus_dp_writer_filter_fini(writer);
 	free(writer);
 }
 
@@ -316,19 +319,6 @@ static bool would_displace_held(const struct apus_dp_writer *w, uint32_t instanc
 	       w->cache.entries[inst->oldest].seq > w->sent;
 }
 
-/* Whoever is not meant gets a GAP. Readers beyond those verdicts are kept for get the sample. */
-static void direct(struct apus_dp_writer *w, uint32_t slot, const struct apus_prefix *to)
-{
-	struct apus_dp_entry *e = &w->cache.entries[slot];
-
-	for (uint32_t i = 0; i < w->match_count; i++) {
-		uint32_t idx = w->order[i];
-
-		if (idx < APUS_DP_VERDICTS && !apus_prefix_equal(&w->states[idx].prefix, to))
-			e->rejected[idx / 64] |= UINT64_C(1) << idx % 64;
-	}
-}
-
 int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 			 const struct apus_dp_write *change, struct apus_mono now)
 {
@@ -351,7 +341,7 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 	writer->written_bytes += change->payload_bytes;
 	displaced = apus_dp_cache_add(&writer->cache, slot, &e);
 	if (writer->config.directed)
-		direct(writer, slot, change->to);
+		apus_dp_writer_direct(writer, slot, change->to);
 	writer->last++;
 	apus_counter_add(&writer->counters.written, 1);
 	if (writer->has_status)

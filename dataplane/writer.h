@@ -135,6 +135,7 @@ struct apus_dp_writer_state {
 	bool mark;
 	const struct apus_dp_predicate
 		*predicate;          /* of the adopted snapshot; NULL: send everything */
+	uint32_t filter_id;          /* with a predicate: its place in the index */
 	apus_seq gap_start, gap_end; /* filtered out and not yet said; start 0 = none */
 };
 
@@ -146,8 +147,21 @@ struct apus_dp_destination {
 	bool one_participant; /* `prefix` is valid */
 	bool reliable;        /* some reader acknowledges */
 	bool hash_only_dispose;
-	bool filtered;        /* every reader has a predicate: a sample may stay here */
-	uint32_t first_state; /* some reader of it, for the heartbeat decision */
+	bool filtered;                   /* every reader has a predicate: a sample may stay here */
+	uint32_t first_state;            /* some reader of it, for the heartbeat decision */
+	uint32_t first_idx, state_count; /* its readers: of writer_filtering.by_destination */
+};
+
+/** What filters at the writer need; all arrays are sized by match_max. See writer_filter.c. */
+struct apus_dp_writer_filtering {
+	const struct apus_dp_filter_index *index; /* of the adopted snapshot; NULL: no filters */
+	uint64_t
+		*verdicts; /* for each slot a bit a state: rejected; valid if the entry is judged */
+	uint64_t *filtered; /* a bit for each state with a predicate */
+	uint32_t *passed;   /* scratch: filters a sample passes */
+	uint32_t *first;    /* filter id -> its part of `states` */
+	uint32_t *states;
+	uint32_t *by_destination; /* states, grouped */
 };
 
 struct apus_dp_writer {
@@ -171,10 +185,11 @@ struct apus_dp_writer {
 	uint32_t frag_hb_count;
 	int64_t hb_period_ns; /* present back-off */
 	struct apus_dp_timer hb_timer;
-	struct apus_dp_timer gap_timer;      /* flush of gap_start … gap_end of the states */
-	struct apus_dp_timer pace_timer;     /* next portion for the states with unsent_seq */
-	struct apus_dp_timer batch_timer;    /* what is held leaves then */
-	uint32_t filtered_count;             /* states with a predicate */
+	struct apus_dp_timer gap_timer;   /* flush of gap_start … gap_end of the states */
+	struct apus_dp_timer pace_timer;  /* next portion for the states with unsent_seq */
+	struct apus_dp_timer batch_timer; /* what is held leaves then */
+	uint32_t filtered_count;          /* states with a predicate */
+	struct apus_dp_writer_filtering filtering;
 	struct apus_dp_writer_state *states; /* match_max */
 	uint32_t *order;                     /* states in snapshot order (by GUID) */
 	uint32_t *order_new;                 /* scratch of adoption */

@@ -22,17 +22,6 @@ static struct apus_dp_writer_state *free_state(struct apus_dp_writer *w)
 	return NULL;
 }
 
-/* Verdicts of the state's former reader say nothing about the new one; samples from before a match are not
- * filtered. */
-static void forget_verdicts(struct apus_dp_writer *w, uint32_t idx)
-{
-	if (idx >= APUS_DP_VERDICTS)
-		return;
-	for (uint32_t slot = w->cache.head; slot != APUS_SHM_NO_SLOT;
-	     slot = w->cache.entries[slot].next)
-		w->cache.entries[slot].rejected[idx / 64] &= ~(UINT64_C(1) << idx % 64);
-}
-
 /* Asks a reader to prove that it receives what is sent to its present address: it is told a number that
  * depends on the address and on our secret, far enough below APUS_DP_PROOF_FIRST. */
 static void challenge(const struct apus_dp_writer *w, struct apus_dp_writer_state *s)
@@ -62,7 +51,7 @@ static void begin_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s
 	s->eid = apus_guid_eid(&m->guid);
 	s->reliable = m->reliable && w->config.reliable;
 	apus_dp_writer_push_begin(s);
-	forget_verdicts(w, (uint32_t)(s - w->states));
+	apus_dp_writer_forget_verdicts(w, (uint32_t)(s - w->states));
 	s->relevant = history ? 1 : w->last + 1;
 	s->acked = history ? 0 : w->last;
 	s->awaited = s->reliable && !history;
@@ -78,8 +67,8 @@ static void refresh_state(struct apus_dp_writer *w, struct apus_dp_writer_state 
 	if (moved && w->config.proof_secret)
 		challenge(w, s);
 	s->hash_only_dispose = m->hash_only_dispose;
-	/* A reader beyond the verdicts kept with a sample is sent everything. */
-	s->predicate = s - w->states < APUS_DP_VERDICTS ? m->predicate : NULL;
+	s->predicate = m->predicate;
+	s->filter_id = m->filter_id;
 	s->local = m->local ? apus_dp_worker_reader(w->worker, s->eid) : NULL;
 	if (s->local)
 		s->awaited = false;
@@ -175,6 +164,7 @@ void apus_dp_writer_derive(struct apus_dp_writer *w)
 		w->awaited_count += s->awaited;
 		w->demoted_count += s->demoted;
 	}
+	apus_dp_writer_filter_derive(w);
 	/* Relaxed: a number for other threads to look at; nothing is published with it. */
 	atomic_store_explicit(&w->matched, w->match_count - w->awaited_count, memory_order_relaxed);
 }
@@ -226,6 +216,7 @@ void apus_dp_writer_adopt(struct apus_dp_writer *writer, struct apus_mono now)
 	writer->order = writer->order_new;
 	writer->order_new = swap;
 	writer->adopted_generation = snap->generation;
+	writer->filtering.index = snap->index;
 	apus_counter_add(&writer->worker->counters.adoptions, 1);
 	apus_dp_writer_derive(writer);
 	greet(writer, now);

@@ -30,13 +30,29 @@ static inline bool apus_dp_writer_is_large(const struct apus_dp_writer *w, uint3
 	return w->cache.entries[slot].payload_bytes > w->worker->config.fragment_bytes;
 }
 
+/* writer_filter.c */
+
+/** Allocates what filtering needs. Returns 0 or APUS_ENOMEM; fini is for either. */
+int apus_dp_writer_filter_init(struct apus_dp_writer *w);
+/** Frees it. */
+void apus_dp_writer_filter_fini(struct apus_dp_writer *w);
+/** Part of apus_dp_writer_derive(): groups states by filter and by destination. */
+void apus_dp_writer_filter_derive(struct apus_dp_writer *w);
+/** Verdicts of a state's former reader say nothing about the new one; samples from before a match are not
+ *  filtered. */
+void apus_dp_writer_forget_verdicts(struct apus_dp_writer *w, uint32_t idx);
 /** True if the filter of a matched reader rejected the sample. */
-static inline bool apus_dp_writer_is_rejected(const struct apus_dp_writer *w, uint32_t slot,
-					      uint32_t state_idx)
-{
-	return state_idx < APUS_DP_VERDICTS &&
-	       (w->cache.entries[slot].rejected[state_idx / 64] >> state_idx % 64 & 1);
-}
+bool apus_dp_writer_is_rejected(const struct apus_dp_writer *w, uint32_t slot, uint32_t state_idx);
+/** Evaluates the readers' filters over a sample and keeps the verdicts with it. */
+void apus_dp_writer_judge(struct apus_dp_writer *w, uint32_t slot);
+/** A sample of a directed writer: whoever is not meant gets a GAP. Such a writer has no filters. */
+void apus_dp_writer_direct(struct apus_dp_writer *w, uint32_t slot, const struct apus_prefix *to);
+/** True if some reader behind a destination wants the sample; then it goes once, for all of them. */
+bool apus_dp_writer_wanted(const struct apus_dp_writer *w, uint32_t slot, uint32_t destination);
+/** Notes that a number is irrelevant for the readers behind a destination. */
+void apus_dp_writer_leave_out(struct apus_dp_writer *w, apus_seq seq, uint32_t destination);
+/** Says so now. */
+void apus_dp_writer_flush_gaps(struct apus_dp_writer *w, uint32_t destination);
 
 /** writer_send.c: puts a HEARTBEAT that tells of numbers up to `last`. */
 void apus_dp_writer_put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,

@@ -129,69 +129,6 @@ void apus_dp_writer_flush_gap(struct apus_dp_writer *writer, struct apus_dp_writ
 	state->gap_start = 0;
 }
 
-/* Evaluates the filters of the readers, each different one once, and keeps the verdicts with the sample.
- * A lifecycle change passes; so does what cannot be evaluated: the reader applies its filter anyway. */
-static void judge(struct apus_dp_writer *w, uint32_t slot)
-{
-	struct apus_dp_entry *e = &w->cache.entries[slot];
-	const struct apus_dp_predicate *last = NULL;
-	enum apus_dp_verdict verdict = APUS_DP_PASS;
-
-	if (e->kind != APUS_ALIVE)
-		return;
-	for (uint32_t i = 0; i < w->match_count; i++) {
-		uint32_t idx = w->order[i];
-		const struct apus_dp_predicate *p = w->states[idx].predicate;
-
-		if (!p)
-			continue;
-		if (p != last)
-			verdict = apus_dp_predicate_eval(p, apus_dp_cache_payload(&w->cache, slot),
-							 e->payload_bytes);
-		last = p;
-		if (verdict == APUS_DP_REJECT)
-			e->rejected[idx / 64] |= UINT64_C(1) << idx % 64;
-	}
-}
-
-/* True if some reader behind a destination wants the sample; then it goes once, for all of them. */
-static bool wanted(const struct apus_dp_writer *w, uint32_t slot, uint32_t destination)
-{
-	if (!w->destinations[destination].filtered)
-		return true;
-	for (uint32_t i = 0; i < w->match_count; i++)
-		if (w->states[w->order[i]].destination == destination &&
-		    !w->states[w->order[i]].local &&
-		    !apus_dp_writer_is_rejected(w, slot, w->order[i]))
-			return true;
-	return false;
-}
-
-/* Notes, or says, that numbers are irrelevant for the readers behind a destination. */
-static void leave_out(struct apus_dp_writer *w, apus_seq seq, uint32_t destination)
-{
-	apus_counter_add(&w->counters.filtered, 1);
-	for (uint32_t i = 0; i < w->match_count; i++) {
-		struct apus_dp_writer_state *s = &w->states[w->order[i]];
-
-		if (s->destination != destination || s->local || !s->reliable)
-			continue;
-		if (s->gap_start == 0)
-			s->gap_start = seq;
-		s->gap_end = seq + 1;
-	}
-}
-
-static void flush_gaps(struct apus_dp_writer *w, uint32_t destination)
-{
-	for (uint32_t i = 0; i < w->match_count; i++) {
-		struct apus_dp_writer_state *s = &w->states[w->order[i]];
-
-		if (s->destination == destination && s->gap_start)
-			apus_dp_writer_flush_gap(w, s);
-	}
-}
-
 /* What a HEARTBEAT behind some samples has to say. */
 struct follow_up {
 	bool heartbeat; /* there is one */
@@ -205,13 +142,13 @@ static void send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i, struct
 	const struct apus_dp_destination *d = &w->destinations[i];
 	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
 
-	if (!wanted(w, slot, i)) {
-		leave_out(w, w->cache.entries[slot].seq, i);
+	if (!apus_dp_writer_wanted(w, slot, i)) {
+		apus_dp_writer_leave_out(w, w->cache.entries[slot].seq, i);
 		f->left_out = true;
 		return;
 	}
 	if (d->filtered)
-		flush_gaps(w, i);
+		apus_dp_writer_flush_gaps(w, i);
 	if (!apus_dp_writer_is_large(w, slot)) {
 		apus_dp_writer_put_sample(w, slot, &d->addr, dest, d->eid, d->hash_only_dispose);
 		f->heartbeat = true;
@@ -246,7 +183,7 @@ void apus_dp_writer_send(struct apus_dp_writer *w, uint32_t first, struct apus_m
 
 	for (uint32_t slot = first; w->filtered_count && slot != NONE;
 	     slot = w->cache.entries[slot].next)
-		judge(w, slot);
+		apus_dp_writer_judge(w, slot);
 	for (uint32_t i = 0; i < w->destination_count; i++)
 		left_out |= send_to(w, first, i, now);
 	if (left_out && !apus_dp_timer_armed(&w->gap_timer))

@@ -78,10 +78,10 @@ enum apus_wire_step_op {
 	APUS_WIRE_MEMBER,    /**< nothing but padding left in the struct: go to `target` */
 	APUS_WIRE_LOOP,      /**< do what follows `bytes` times; none: go to `target` */
 	APUS_WIRE_LOOP_READ, /**< the same, the number read from the payload; at most `bytes` (0 = any) */
-	APUS_WIRE_NEXT,     /**< once more from `target`, if the loop is not done */
-	APUS_WIRE_SKIP,     /**< take a value of type `ref` */
-	APUS_WIRE_OPTIONAL, /**< take member `ref`, present or not */
-	APUS_WIRE_PRESENT,  /**< XCDR2: read a presence flag; absent: go to `target` */
+	APUS_WIRE_NEXT,       /**< once more from `target`, if the loop is not done */
+	APUS_WIRE_SKIP_VALUE, /**< take a value of type `ref` */
+	APUS_WIRE_OPTIONAL,   /**< take member `ref`, present or not */
+	APUS_WIRE_PRESENT,    /**< XCDR2: read a presence flag; absent: go to `target` */
 	APUS_WIRE_HEADER, /**< XCDR1: read the header of member `ref`; absent: go to `target`, else stay
 			     *   within its value */
 	APUS_WIRE_VALUE_END, /**< go to the end of the innermost HEADER or CASE of a LIST, then to `target` */

@@ -395,7 +395,7 @@ static int build_flat_struct(struct builder *b, const struct apus_type *type, ui
 	if (b->xcdr2 && type->extensibility != APUS_FINAL)
 		return emit(b, APUS_WIRE_DELIMITED, 4, 0);
 	if (type->kind == APUS_KIND_UNION || type->extensibility == APUS_MUTABLE)
-		return emit_ref(b, APUS_WIRE_SKIP, type, 0);
+		return emit_ref(b, APUS_WIRE_SKIP_VALUE, type, 0);
 	for (uint32_t i = 0; i < type->member_count && result == 0; i++) {
 		const struct apus_member *m = &type->members[i];
 

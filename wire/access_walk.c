@@ -406,7 +406,7 @@ static bool step_rare(struct walker *w, const struct apus_wire_step *s, uint32_t
 	case APUS_WIRE_LOOP:
 	case APUS_WIRE_LOOP_READ:
 	case APUS_WIRE_NEXT: return step_loop(w, s, next);
-	case APUS_WIRE_SKIP: return skip_value(w, s, s->ref);
+	case APUS_WIRE_SKIP_VALUE: return skip_value(w, s, s->ref);
 	case APUS_WIRE_OPTIONAL: return step_optional(w, s);
 	case APUS_WIRE_PRESENT: return step_present(w, s, next);
 	case APUS_WIRE_HEADER: return step_header(w, s, next);

@@ -409,6 +409,7 @@ static enum apus_dp_verdict eval(const struct apus_dp_predicate *predicate, int3
 
 static void filters_are_compiled_once_and_shared(void **state)
 {
+	const struct apus_dp_filter_index *index;
 	const struct apus_dp_predicate *predicate;
 	struct apus_guid guid = fixture_guid(1, 1, false);
 	struct world w;
@@ -426,17 +427,25 @@ static void filters_are_compiled_once_and_shared(void **state)
 	assert_int_equal(eval(predicate, 4), APUS_DP_REJECT);
 	assert_int_equal(seen(&w, 1)->match[0].filter_generation, 5);
 	assert_ptr_equal(seen(&w, 2)->match[0].predicate, predicate);
+	index = seen(&w, 1)->index;
+	assert_int_equal(index->filter_count, 1);
+	assert_ptr_equal(index->filters[seen(&w, 1)->match[0].filter_id], predicate);
 	/* Another reader with the same words, and a new generation of the writer's routes. */
 	remote_reader(&w, 2, 6, "DDSSQL", "x = %0", "3");
 	apus_ctl_publisher_turn(w.p);
 	assert_ptr_equal(seen(&w, 1)->match[0].predicate, predicate);
 	assert_ptr_equal(seen(&w, 1)->match[1].predicate, predicate);
 	assert_int_equal(apus_ctl_publisher_filter_count(w.p), 1);
+	assert_ptr_equal(seen(&w, 1)->index, index); /* the filters are the same */
 	/* Other words, other filter; the old one goes with the last that holds it. */
 	remote_reader(&w, 1, 7, "DDSSQL", "x = %0", "4");
 	apus_ctl_publisher_turn(w.p);
 	assert_int_equal(apus_ctl_publisher_filter_count(w.p), 2);
 	assert_int_equal(seen(&w, 1)->match[0].filter_generation, 7);
+	assert_int_equal(seen(&w, 1)->index->filter_count, 2);
+	for (int i = 0; i < 2; i++)
+		assert_ptr_equal(seen(&w, 1)->index->filters[seen(&w, 1)->match[i].filter_id],
+				 seen(&w, 1)->match[i].predicate);
 	remote_reader(&w, 2, 8, NULL, NULL, NULL);
 	apus_ctl_publisher_turn(w.p);
 	apus_ctl_publisher_reclaim(w.p);

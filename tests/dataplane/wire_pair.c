@@ -248,6 +248,24 @@ void wire_endpoints_init(struct wire_pair *p, struct wire_endpoints *e,
 	make_reader(p, e, options);
 }
 
+/* An index of one filter; NULL without one. */
+static struct apus_dp_filter_index *index_of(const struct apus_dp_predicate *predicate)
+{
+	struct {
+		struct apus_dp_filter_index index;
+		const struct apus_dp_predicate *filters[1];
+		uint32_t rest[1];
+	} *block = predicate ? calloc(1, sizeof(*block)) : NULL;
+
+	if (!block)
+		return NULL;
+	block->filters[0] = predicate;
+	block->index.filters = block->filters;
+	block->index.rest = block->rest;
+	block->index.filter_count = block->index.rest_count = 1;
+	return &block->index;
+}
+
 void wire_match(struct wire_pair *p, struct wire_endpoints *e, bool matched,
 		const struct wire_options *o)
 {
@@ -261,6 +279,7 @@ void wire_match(struct wire_pair *p, struct wire_endpoints *e, bool matched,
 	e->match_id += matched;
 	ws->generation = rs->generation = ++e->generation;
 	ws->match_count = rs->match_count = matched;
+	ws->index = index_of(matched ? o->predicate : NULL);
 	if (matched) {
 		ws->match[0] = (struct apus_dp_reader_match){
 			.guid = e->reader->config.guid,
@@ -284,9 +303,11 @@ void wire_match(struct wire_pair *p, struct wire_endpoints *e, bool matched,
 	apus_dp_reader_publish(&p->epoch, &e->reader->port, rs, &retired);
 	poll_side(&p->b, p->now);
 	poll_side(&p->a, p->now);
+	free(e->filter_index);
 	free(e->writer_snapshot); /* both sides have had a turn at the new epoch */
 	free(e->reader_snapshot);
 	e->writer_snapshot = ws;
+	e->filter_index = (struct apus_dp_filter_index *)(uintptr_t)ws->index;
 	e->reader_snapshot = rs;
 }
 
@@ -300,6 +321,7 @@ void wire_endpoints_fini(struct wire_pair *p, struct wire_endpoints *e)
 	apus_dp_worker_end_turn(p->b.worker);
 	apus_dp_writer_destroy(e->writer);
 	apus_dp_reader_destroy(e->reader);
+	free(e->filter_index);
 	free(e->writer_snapshot);
 	free(e->reader_snapshot);
 }

@@ -67,6 +67,7 @@ struct wire_endpoints {
 	struct apus_dp_reader *reader;
 	struct apus_wire_keyplan plan;
 	struct apus_dp_writer_snapshot *writer_snapshot;
+	struct apus_dp_filter_index *filter_index; /* of that snapshot */
 	struct apus_dp_reader_snapshot *reader_snapshot;
 	uint64_t match_id;
 	uint64_t generation; /* of the snapshots */
