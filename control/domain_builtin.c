@@ -255,6 +255,10 @@ struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p)
 
 /* --- life ---------------------------------------------------------------------------------------- */
 
+/* Endpoints are made one by one, but often many: their records leave together, a moment later. */
+#define SEDP_BATCH_BYTES    16384
+#define SEDP_BATCH_DELAY_NS (APUS_NS_PER_MS / 2)
+
 /* Never 0, which would mean that nothing is to be proved. */
 static uint64_t random_secret(void)
 {
@@ -274,6 +278,8 @@ static int make_writer(struct apus_participant *p, uint32_t eid, bool reliable,
 		.transient_local = transient_local,
 		.match_max = p->config.participants,
 		.proof_secret = reliable ? random_secret() : 0,
+		.batch_bytes = instances > 4 ? SEDP_BATCH_BYTES : 0,
+		.batch_delay_ns = SEDP_BATCH_DELAY_NS,
 		.cache = {.max_samples = instances,
 			  .max_instances = instances,
 			  .max_samples_per_instance = 1,

@@ -20,6 +20,7 @@
  * for again. */
 #define HELD_MIN   4u
 #define HELD_MAX   256u
+#define HELD_SMALL 16u
 #define HELD_BYTES (16u * 1024 * 1024)
 /* Arena of a sample that apus_write_cdr() checks. */
 #define ARENA_BYTES ((size_t)256 * 1024)
@@ -136,8 +137,9 @@ static void withdraw(struct apus_participant *p, struct apus_ctl_endpoint *endpo
 
 static void changed(struct apus_participant *p)
 {
-	apus_ctl_domain_settle(p);
-	apus_dp_worker_wake(p->control);
+	/* Timers armed meanwhile have ended its sleep already. */
+	if (apus_ctl_domain_settle(p))
+		apus_dp_worker_wake(p->control);
 }
 
 /* --- writers ------------------------------------------------------------------------------------- */
@@ -257,7 +259,8 @@ int apus_writer_create(struct apus_participant *participant,
 		participant->writers = w;
 		if (w->publisher)
 			w->publisher->member_count++;
-		apus_ctl_domain_alive_changed(participant);
+		if (apus_dp_is_finite(w->dp->config.lease_ns)) /* it looks at all writers */
+			apus_ctl_domain_alive_changed(participant);
 		changed(participant);
 	}
 	pthread_mutex_unlock(&participant->lock);
@@ -292,7 +295,8 @@ void apus_writer_destroy(struct apus_writer *writer)
 	withdraw(p, writer->endpoint, &writer->dp->config.guid);
 	if (writer->publisher)
 		writer->publisher->member_count--;
-	apus_ctl_domain_alive_changed(p);
+	if (apus_dp_is_finite(writer->dp->config.lease_ns))
+		apus_ctl_domain_alive_changed(p);
 	changed(p);
 	pthread_mutex_unlock(&p->lock);
 	free_writer(writer);
@@ -300,10 +304,13 @@ void apus_writer_destroy(struct apus_writer *writer)
 
 /* --- readers ------------------------------------------------------------------------------------- */
 
-static uint32_t held_max(uint32_t payload_bytes)
+static uint32_t held_max(uint32_t payload_bytes, uint32_t max_samples)
 {
 	uint32_t n = HELD_BYTES / payload_bytes;
 
+	/* One that keeps few samples is not meant for a fast stream: thousands of them must stay small. */
+	if (n > HELD_SMALL && n > max_samples)
+		n = max_samples > HELD_SMALL ? max_samples : HELD_SMALL;
 	if (n < HELD_MIN)
 		return HELD_MIN;
 	return n < HELD_MAX ? n : HELD_MAX;
@@ -321,7 +328,7 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 		.representation = representation_of(qos),
 		.payload_bytes_max = payload_bytes(p, r->type, qos),
 		.match_max = qos->max_matches,
-		.held_max = held_max(payload_bytes(p, r->type, qos)),
+		.held_max = held_max(payload_bytes(p, r->type, qos), qos->max_samples),
 		.assembly_max = ASSEMBLY_MAX,
 		.subscriber = r->subscriber ? &r->subscriber->dp : NULL,
 		.user = r,
