@@ -84,8 +84,8 @@ struct apus_ctl_config {
 
 	int64_t heartbeat_period_ns;
 	int32_t fragment_bytes; /**< -1 = what the interfaces' packets hold */
-	int64_t demote_ns;    /**< writer: a reader silent for so long is waited for no more */
-	int64_t ack_delay_ns; /**< reader: from a HEARTBEAT to the ACKNACK that answers it */
+	int64_t demote_ns;      /**< writer: a reader silent for so long is waited for no more */
+	int64_t ack_delay_ns;   /**< reader: from a HEARTBEAT to the ACKNACK that answers it */
 
 	uint32_t type_matching; /**< enum apus_ctl_type_matching */
 	bool filtering;         /**< false: creating a filtered reader fails */

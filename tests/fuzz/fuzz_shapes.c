@@ -55,6 +55,32 @@ static void check_round_trip(const struct apus_type *type, bool key_only)
 	}
 }
 
+/* Any key can be hashed in each vendor's way, comes back from a hash in clear, and makes a key-only payload
+ * that leads to it again; any bytes may claim to be a hash. */
+static void check_hashes(const struct apus_wire_keyplan *plan, const uint8_t *payload, size_t bytes,
+			 const uint8_t *key, int n)
+{
+	uint8_t other[APUS_WIRE_KEY_LIMIT_DEFAULT], hash[16] = {0};
+	int m;
+
+	memcpy(hash, payload, bytes < 16 ? bytes : 16);
+	m = apus_wire_key_from_clear(plan, hash, other, sizeof(other));
+	REQUIRE(m <= 16);
+	if (m > 0)
+		REQUIRE(apus_wire_key_hash_fast(plan, other, (size_t)m, hash));
+	if (n <= 0)
+		return;
+	REQUIRE(apus_wire_key_hash_fast(plan, key, (size_t)n, hash));
+	apus_wire_key_hash(plan, key, (size_t)n, hash);
+	m = apus_wire_key_from_hash(plan, hash, other, sizeof(other));
+	REQUIRE(m == APUS_ENOTSUP || (m == n && memcmp(key, other, (size_t)n) == 0));
+	m = apus_wire_key_payload(plan, key, (size_t)n, bytes & 1 ? APUS_XCDR1 : APUS_XCDR2, second,
+				  sizeof(second));
+	REQUIRE(m >= 4);
+	REQUIRE(apus_wire_key_extract(plan, second, (size_t)m, true, other, sizeof(other)) == n);
+	REQUIRE(memcmp(key, other, (size_t)n) == 0);
+}
+
 static void check_key(const struct apus_wire_keyplan *plan, const uint8_t *payload, size_t bytes,
 		      bool key_only, bool decoded)
 {
@@ -62,6 +88,7 @@ static void check_key(const struct apus_wire_keyplan *plan, const uint8_t *paylo
 	int n = apus_wire_key_extract(plan, payload, bytes, key_only, key, sizeof(key)), m;
 
 	REQUIRE(n <= (int)apus_wire_key_max(plan));
+	check_hashes(plan, payload, bytes, key, n);
 	if (!decoded || !plan->max_bytes)
 		return;
 	m = apus_wire_key_from_sample(plan, sample, other, sizeof(other));

@@ -101,7 +101,8 @@ static void optional_members(void **state)
 	(void)state;
 	reads(type, "{\"a\":1,\"d\":2,\"g\":3}", NULL);
 	reads(type, "{\"a\":1,\"b\":null,\"d\":2,\"e\":null,\"g\":3}", "{\"a\":1,\"d\":2,\"g\":3}");
-	reads(type, "{\"a\":1,\"b\":-5,\"c\":9223372036854775807,\"d\":2,\"e\":\"\",\"f\":\"NaN\",\"g\":3}",
+	reads(type,
+	      "{\"a\":1,\"b\":-5,\"c\":9223372036854775807,\"d\":2,\"e\":\"\",\"f\":\"NaN\",\"g\":3}",
 	      NULL);
 	refused(type, "{\"a\":null,\"d\":2,\"g\":3}", "a: expected octet, found null");
 	refused(type, "{\"a\":1,\"g\":3}", "d: missing");
@@ -114,11 +115,15 @@ static void external_members(void **state)
 	const struct apus_type *type = &s_external_f_type;
 
 	(void)state;
-	reads(type, "{\"a\":7,\"b\":{\"o\":1,\"l\":2,\"s\":3},\"c\":\"x\",\"d\":\"12345\",\"e\":255}", NULL);
-	refused(type, "{\"a\":7,\"b\":{\"o\":1,\"l\":2},\"c\":\"x\",\"d\":\"\",\"e\":255}", "b.s: missing");
+	reads(type,
+	      "{\"a\":7,\"b\":{\"o\":1,\"l\":2,\"s\":3},\"c\":\"x\",\"d\":\"12345\",\"e\":255}",
+	      NULL);
+	refused(type, "{\"a\":7,\"b\":{\"o\":1,\"l\":2},\"c\":\"x\",\"d\":\"\",\"e\":255}",
+		"b.s: missing");
 	refused(type, "{\"a\":7,\"b\":null,\"c\":\"x\",\"d\":\"\",\"e\":255}",
 		"b: expected struct, found null");
-	refused(type, "{\"a\":7,\"b\":{\"o\":1,\"l\":2,\"s\":3},\"c\":\"x\",\"d\":\"123456\",\"e\":255}",
+	refused(type,
+		"{\"a\":7,\"b\":{\"o\":1,\"l\":2,\"s\":3},\"c\":\"x\",\"d\":\"123456\",\"e\":255}",
 		"d: 6 bytes, at most 5 allowed");
 }
 
@@ -156,7 +161,8 @@ static void marks_are_no_integers(void **state)
 	reads(type, "{\"k\":\"\\u0001\\u0001#\",\"v\":1}", NULL);
 	reads(type, "{\"k\":\"a\\u0001#\",\"v\":1}", NULL);
 	refused(type, "{\"k\":\"\",\"v\":\"\\u0001#12\"}", "v: expected int32, found a string");
-	refused(type, "{\"k\":12345678901234567890,\"v\":1}", "k: expected string, found an integer");
+	refused(type, "{\"k\":12345678901234567890,\"v\":1}",
+		"k: expected string, found an integer");
 	refused(type, "{\"k\":\"a\\u0000\",\"v\":1}", "k: a string cannot contain U+0000");
 	refused(&s_key_enum_f_type,
 		"{\"a\":\"RED\\u0000\",\"b\":\"T_ONE\",\"c\":[],\"v\":0,\"d\":true}",
@@ -168,17 +174,21 @@ static void enums_and_masks(void **state)
 	const struct apus_type *type = &s_key_enum_m_type;
 
 	(void)state;
-	reads(type, "{\"a\":\"BLUE\",\"b\":\"T_TWO\",\"c\":[\"b12_a\",\"b12_c\"],\"v\":0,\"d\":true}", NULL);
+	reads(type,
+	      "{\"a\":\"BLUE\",\"b\":\"T_TWO\",\"c\":[\"b12_a\",\"b12_c\"],\"v\":0,\"d\":true}",
+	      NULL);
 	reads(type, "{\"a\":2,\"b\":1,\"c\":2049,\"v\":0,\"d\":true}",
 	      "{\"a\":\"BLUE\",\"b\":\"T_TWO\",\"c\":[\"b12_a\",\"b12_c\"],\"v\":0,\"d\":true}");
 	reads(type, "{\"a\":0,\"b\":0,\"c\":4,\"v\":0,\"d\":false}",
 	      "{\"a\":\"RED\",\"b\":\"T_ONE\",\"c\":4,\"v\":0,\"d\":false}"); /* a bit without a label */
-	refused(type, "{\"a\":3,\"b\":0,\"c\":0,\"v\":0,\"d\":true}", "a: no label has the value 3");
+	refused(type, "{\"a\":3,\"b\":0,\"c\":0,\"v\":0,\"d\":true}",
+		"a: no label has the value 3");
 	refused(type, "{\"a\":0,\"b\":0,\"c\":4096,\"v\":0,\"d\":true}",
 		"c: 4096 out of range for bitmask");
 	refused(type, "{\"a\":0,\"b\":0,\"c\":[7],\"v\":0,\"d\":true}",
 		"c: no such label \"an integer\"");
-	refused(type, "{\"a\":0,\"b\":0,\"c\":0,\"v\":0,\"d\":1}", "d: expected boolean, found an integer");
+	refused(type, "{\"a\":0,\"b\":0,\"c\":0,\"v\":0,\"d\":1}",
+		"d: expected boolean, found an integer");
 }
 
 static void depth_and_size_are_bounded(void **state)
@@ -188,15 +198,15 @@ static void depth_and_size_are_bounded(void **state)
 	(void)state;
 	memset(deep, '[', ROOM);
 	deep[ROOM] = '\0';
-	assert_int_equal(json_to_sample(&s_key_string_f_type, deep, false, sample, arena, ROOM, error,
-					sizeof(error)),
+	assert_int_equal(json_to_sample(&s_key_string_f_type, deep, false, sample, arena, ROOM,
+					error, sizeof(error)),
 			 APUS_EINVAL);
 	assert_string_equal(error, "not JSON: maximum parsing depth reached near '['");
 	memcpy(deep, "{\"v\":1,\"k\":\"", 12);
 	memset(deep + 12, 'x', 2 * ROOM);
 	strcpy(deep + 12 + 2 * ROOM, "\"}");
-	assert_int_equal(json_to_sample(&s_key_string_f_type, deep, false, sample, arena, ROOM, error,
-					sizeof(error)),
+	assert_int_equal(json_to_sample(&s_key_string_f_type, deep, false, sample, arena, ROOM,
+					error, sizeof(error)),
 			 APUS_ELIMIT);
 	assert_string_equal(error, "k: the sample is too large");
 	free(deep);
@@ -206,7 +216,8 @@ static void depth_and_size_are_bounded(void **state)
 
 static bool set_real(const struct apus_type *type, uint8_t *value, uint64_t bits)
 {
-	static const double special[] = {NAN, INFINITY, -INFINITY, -0.0, 0x1p-1074, 0x1.fffffffffffffp1023};
+	static const double special[] = {NAN,  INFINITY,  -INFINITY,
+					 -0.0, 0x1p-1074, 0x1.fffffffffffffp1023};
 	double wide;
 	float narrow;
 
@@ -256,13 +267,16 @@ static void every_shape_survives(void **state)
 			memset(sample, 0, ROOM);
 			sample_fill(&random, shapes[i], sample);
 			widen(&random, shapes[i], sample);
-			assert_true(sample_to_json(shapes[i], sample, false, text, sizeof(text)) > 0);
+			assert_true(sample_to_json(shapes[i], sample, false, text, sizeof(text)) >
+				    0);
 			if (json_to_sample(shapes[i], text, false, copy, arena, ROOM, error,
 					   sizeof(error)) < 0)
 				fail_msg("%s: %s", text, error);
 			if (!sample_equal(shapes[i], sample, copy))
-				fail_msg("%s is another value after JSON: %s", shapes[i]->name, text);
-			assert_true(sample_to_json(shapes[i], copy, false, again, sizeof(again)) > 0);
+				fail_msg("%s is another value after JSON: %s", shapes[i]->name,
+					 text);
+			assert_true(sample_to_json(shapes[i], copy, false, again, sizeof(again)) >
+				    0);
 			assert_string_equal(text, again);
 		}
 	}
