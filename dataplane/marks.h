@@ -34,6 +34,12 @@ static inline struct apus_dp_marks apus_dp_marks_of(const struct apus_wire_inlin
 	return m;
 }
 
+/** True if there is something to say. */
+static inline bool apus_dp_marks_any(const struct apus_dp_marks *marks)
+{
+	return marks->coherent_seq || marks->group_seq || marks->related_seq;
+}
+
 /** As sent: adds them to inline QoS. `marks` must live as long as *qos. */
 static inline void apus_dp_marks_put(const struct apus_dp_marks *marks,
 				     struct apus_wire_inline_out *qos)

@@ -61,7 +61,7 @@ void apus_dp_writer_put_sample(struct apus_dp_writer *w, uint32_t slot,
 		.key_only = e->key_only,
 	};
 
-	if (e->kind != APUS_ALIVE)
+	if (e->kind != APUS_ALIVE || apus_dp_marks_any(&e->marks))
 		d.qos = apus_dp_writer_inline_qos(w, e);
 	apus_counter_add(&w->counters.data_sent, 1);
 	if (hash_only && e->kind != APUS_ALIVE && e->key_only) {
