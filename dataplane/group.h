@@ -32,9 +32,25 @@ struct apus_dp_reader_state;
 struct apus_dp_publisher {
 	uint8_t access_scope; /* enum apus_access_scope */
 	bool coherent_access, ordered_access;
-	struct apus_eid eid; /* announced as PID_GROUP_ENTITY_ID by its writers */
-	apus_seq group_seq;  /* last group number given; 0 = none */
+	struct apus_eid eid;     /* announced as PID_GROUP_ENTITY_ID by its writers */
+	apus_seq group_seq;      /* last group number given; 0 = none */
+	uint32_t coherent_depth; /* begin_coherent calls not ended yet */
+	apus_seq
+		set_first; /* group number the present set begins with; 0 = nothing written in it */
+	uint32_t suspended; /* suspend calls not resumed yet */
 };
+
+/** Begins a coherent set of the publisher's writers; calls nest. Returns 0, APUS_EQOS (it offers none),
+ *  APUS_ELIMIT. This and what follows: under the worker's turn. */
+int apus_dp_publisher_begin(struct apus_dp_publisher *publisher);
+/** Ends one; with the outermost the set is complete. Returns 0, APUS_EINVAL (none is begun). */
+int apus_dp_publisher_end(struct apus_dp_publisher *publisher, struct apus_dp_worker *worker,
+			  struct apus_wall source, struct apus_mono now);
+/** The publisher's writers hold everything from now on; calls nest. Returns 0, APUS_ELIMIT. */
+int apus_dp_publisher_suspend(struct apus_dp_publisher *publisher, struct apus_dp_worker *worker);
+/** Ends one suspension; with the outermost what is held leaves. Returns 0, APUS_EINVAL (none). */
+int apus_dp_publisher_resume(struct apus_dp_publisher *publisher, struct apus_dp_worker *worker,
+			     struct apus_mono now);
 
 /** The readers' half. */
 struct apus_dp_subscriber {

@@ -420,6 +420,8 @@ int apus_dp_worker_add_writer(struct apus_dp_worker *worker, struct apus_dp_writ
 		worker->writers[i] = worker->writers[i - 1];
 	worker->writers[i] = writer;
 	worker->writer_count++;
+	if (writer->config.publisher && writer->config.publisher->suspended)
+		apus_dp_writer_suspend(writer);
 	apus_dp_writer_enlist(writer, apus_mono_now());
 	return 0;
 }

@@ -98,6 +98,28 @@ static bool deliver_local(struct apus_dp_writer *w, struct apus_dp_writer_state 
 	return apus_dp_reader_local(s->local, &sample, now) || !s->reliable;
 }
 
+/* Hands ends of sets below a number to a local reader; false if it refused. */
+static bool pass_markers(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apus_seq below,
+			 struct apus_mono now)
+{
+	const struct apus_dp_marker *m;
+
+	while (w->marker_count && (m = apus_dp_writer_marker(w, s->acked + 1, below - 1))) {
+		struct apus_dp_local_sample sample = {
+			.writer = &w->config.guid,
+			.match_id = s->match_id,
+			.seq = m->seq,
+			.source = m->source,
+			.marks = m->marks,
+		};
+
+		if (!apus_dp_reader_local(s->local, &sample, now) && s->reliable)
+			return false;
+		s->acked = m->seq;
+	}
+	return true;
+}
+
 /* Serves one local reader from its cursor. In the common case the cursor is right behind the last. */
 static bool advance_local(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 			  struct apus_mono now)
@@ -112,11 +134,13 @@ static bool advance_local(struct apus_dp_writer *w, struct apus_dp_writer_state 
 				break;
 	for (; slot != NONE && w->cache.entries[slot].seq <= w->sent;
 	     slot = w->cache.entries[slot].next) {
+		if (!pass_markers(w, s, w->cache.entries[slot].seq, now))
+			return s->acked != before;
 		if (!deliver_local(w, s, slot, now))
 			return s->acked != before;
 		s->acked = w->cache.entries[slot].seq;
 	}
-	if (s->acked < w->sent)
+	if (pass_markers(w, s, w->sent + 1, now) && s->acked < w->sent)
 		s->acked = w->sent;
 	return s->acked != before;
 }
@@ -166,6 +190,18 @@ void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono 
 
 /* --- writing ----------------------------------------------------------------------------------- */
 
+/* The first sample that is held; the ends of sets among the numbers have no slot. */
+static uint32_t first_held(const struct apus_dp_writer *w)
+{
+	for (apus_seq seq = w->sent + 1; seq <= w->last; seq++) {
+		uint32_t slot = apus_dp_cache_find(&w->cache, seq);
+
+		if (slot != NONE)
+			return slot;
+	}
+	return NONE;
+}
+
 /* Serves all destinations with what is held. leave: the datagrams leave at once, before the books are kept,
  * which is off the samples' path and may free slots that datagrams refer to. */
 static void serve(struct apus_dp_writer *w, struct apus_mono now, bool leave)
@@ -176,8 +212,10 @@ static void serve(struct apus_dp_writer *w, struct apus_mono now, bool leave)
 	if (w->sent == w->last)
 		return;
 	if (from != w->last) {
-		first = apus_dp_cache_find(&w->cache, from);
+		first = first_held(w);
 		apus_counter_add(&w->counters.batches, 1);
+	} else if (first != NONE && w->cache.entries[first].seq < from) {
+		first = NONE; /* only the end of a set */
 	}
 	leave |= w->held_largest > APUS_DP_OUT_COPY_BYTES;
 	w->sent = w->last;
@@ -185,12 +223,17 @@ static void serve(struct apus_dp_writer *w, struct apus_mono now, bool leave)
 	if (w->local_count)
 		apus_dp_writer_retry_local(w, now);
 	if (w->destination_count)
-		apus_dp_writer_send(w, first, now);
+		apus_dp_writer_send(w, from, first, now);
 	if (leave)
 		apus_dp_out_flush(&w->worker->out);
 	acknowledged(w); /* best-effort and unmatched writers forget at once */
 	if (w->min_acked < w->sent)
 		apus_dp_writer_lagging(w, now);
+}
+
+void apus_dp_writer_serve(struct apus_dp_writer *w, struct apus_mono now)
+{
+	serve(w, now, false);
 }
 
 void apus_dp_writer_release(struct apus_dp_writer *writer, struct apus_mono now)
@@ -337,6 +380,8 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 		return rc;
 	if (would_displace_held(writer, e.instance_idx))
 		serve(writer, now, false);
+	if (writer->config.publisher)
+		apus_dp_writer_mark(writer, e.seq, &e.marks);
 	e.offset_bytes = writer->written_bytes;
 	writer->written_bytes += change->payload_bytes;
 	displaced = apus_dp_cache_add(&writer->cache, slot, &e);

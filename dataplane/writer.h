@@ -164,6 +164,16 @@ struct apus_dp_writer_filtering {
 	uint32_t *by_destination; /* states, grouped */
 };
 
+/** Ends of coherent sets that are kept for repair. */
+#define APUS_DP_MARKER_MAX 16
+
+/** The end of a coherent set: a change without data (group.h). */
+struct apus_dp_marker {
+	apus_seq seq; /* 0 = none */
+	struct apus_wall source;
+	struct apus_dp_marks marks;
+};
+
 struct apus_dp_writer {
 	struct apus_dp_writer_port port;
 	uint64_t adopted_generation; /* of the snapshot the states stand for; 0 = none */
@@ -201,6 +211,11 @@ struct apus_dp_writer {
 	uint32_t demoted_count;   /* states that are demoted */
 	_Atomic uint32_t matched; /* matches that are not awaited, for other threads */
 	struct apus_dp_writer_counters counters;
+
+	/* As a member of its publisher: writer_group.c. */
+	apus_seq set_first;    /* first number in the publisher's present set; 0 = none */
+	uint32_t marker_count; /* ever made; the next one's place in the ring */
+	struct apus_dp_marker markers[APUS_DP_MARKER_MAX];
 
 	/* Statuses: writer_status.c. */
 	bool has_status; /* a deadline or a lease of its own to keep */

@@ -68,8 +68,10 @@ struct apus_dp_gap_run {
 /** Puts it for one reader, if there is one, and empties it. */
 void apus_dp_writer_put_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
 			    struct apus_dp_gap_run *run);
-/** Sends the samples from slot `first` to the newest to all destinations. */
-void apus_dp_writer_send(struct apus_dp_writer *w, uint32_t first, struct apus_mono now);
+/** Sends changes from number `from` to the newest to all destinations. first: slot of the first sample among
+ *  them, or APUS_SHM_NO_SLOT. */
+void apus_dp_writer_send(struct apus_dp_writer *w, apus_seq from, uint32_t first,
+			 struct apus_mono now);
 /** Timer function of gap_timer. */
 void apus_dp_writer_gap_fn(struct apus_dp_timer *timer, struct apus_mono now);
 /** Inline QoS of a sample: what kind of change it is, and of which instance. */
@@ -88,6 +90,19 @@ static inline bool apus_dp_writer_unproved(const struct apus_dp_writer *w,
 /** Says to one reader that numbers start … end - 1 are irrelevant to it. */
 void apus_dp_writer_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
 			apus_seq start, apus_seq end);
+
+/** writer.c: sends what is held, suspended or not. */
+void apus_dp_writer_serve(struct apus_dp_writer *w, struct apus_mono now);
+
+/** writer_group.c: what the publisher has to say of change `seq`; counts it. */
+void apus_dp_writer_mark(struct apus_dp_writer *w, apus_seq seq, struct apus_dp_marks *marks);
+/** The first end of a set from number `from` to `to`, or NULL. */
+const struct apus_dp_marker *apus_dp_writer_marker(const struct apus_dp_writer *w, apus_seq from,
+						   apus_seq to);
+/** Puts the DATA that ends a set. */
+void apus_dp_writer_put_marker(struct apus_dp_writer *w, const struct apus_dp_marker *marker,
+			       const struct apus_dp_addr *to, const struct apus_prefix *dest,
+			       struct apus_eid reader);
 
 /** writer_demote.c: a HEARTBEAT by the timer is about to ask a lagging reader. False: not this time. */
 bool apus_dp_writer_ask(struct apus_dp_writer *w, struct apus_dp_writer_state *s,

@@ -88,6 +88,16 @@ static void repair_one(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 {
 	uint32_t slot = seq >= s->relevant ? apus_dp_cache_find(&w->cache, seq) : NONE;
 
+	const struct apus_dp_marker *marker = slot == NONE && seq >= s->relevant && w->marker_count
+						      ? apus_dp_writer_marker(w, seq, seq)
+						      : NULL;
+
+	if (marker) {
+		apus_dp_writer_put_gap(w, s, &r->run);
+		apus_dp_writer_put_marker(w, marker, &s->addr, &s->prefix, s->eid);
+		apus_counter_add(&w->counters.repairs, 1);
+		return;
+	}
 	if (slot == NONE || apus_dp_writer_is_rejected(w, slot, (uint32_t)(s - w->states))) {
 		if (r->run.start && r->run.end == seq) {
 			r->run.end = seq + 1;
@@ -106,7 +116,10 @@ static apus_seq skip_past(struct apus_dp_writer *w, const struct apus_dp_writer_
 			  apus_seq base, struct apus_dp_gap_run *run)
 {
 	apus_seq first = apus_dp_cache_first(&w->cache, w->last + 1);
+	const struct apus_dp_marker *marker;
 
+	if (w->marker_count && (marker = apus_dp_writer_marker(w, base, first - 1)))
+		first = marker->seq;
 	if (first < s->relevant)
 		first = s->relevant;
 	if (base >= first)

@@ -159,25 +159,43 @@ static void send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i, struct
 		f->heartbeat = f->ask = true;
 }
 
-/* Sends the samples from one slot on to a destination, and one HEARTBEAT. Returns true if some stayed. */
-static bool send_to(struct apus_dp_writer *w, uint32_t first, uint32_t i, struct apus_mono now)
+/* Sends the ends of sets numbered *next … below - 1 to a destination. */
+static void send_markers(struct apus_dp_writer *w, const struct apus_dp_destination *d,
+			 apus_seq *next, apus_seq below, struct follow_up *f)
+{
+	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
+	const struct apus_dp_marker *m;
+
+	while (w->marker_count && (m = apus_dp_writer_marker(w, *next, below - 1))) {
+		apus_dp_writer_put_marker(w, m, &d->addr, dest, d->eid);
+		f->heartbeat = true;
+		*next = m->seq + 1;
+	}
+}
+
+/* Sends changes to a destination, and one HEARTBEAT. Returns true if some stayed. */
+static bool send_to(struct apus_dp_writer *w, apus_seq from, uint32_t first, uint32_t i,
+		    struct apus_mono now)
 {
 	const struct apus_dp_destination *d = &w->destinations[i];
 	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
 	struct follow_up f = {0};
+	apus_seq next = from;
 
-	for (uint32_t slot = first; slot != NONE; slot = w->cache.entries[slot].next)
+	for (uint32_t slot = first; slot != NONE; slot = w->cache.entries[slot].next) {
+		send_markers(w, d, &next, w->cache.entries[slot].seq, &f);
 		send_one(w, slot, i, now, &f);
+	}
+	send_markers(w, d, &next, w->sent + 1, &f);
 	if (d->reliable && f.heartbeat)
 		apus_dp_writer_put_heartbeat(
 			w, apus_dp_out_at(&w->worker->out, &d->addr, dest, APUS_DP_HEARTBEAT_BYTES),
-			d->eid, w->sent,
-			!f.ask && !wants_answer(w, d, w->cache.entries[first].seq));
+			d->eid, w->sent, !f.ask && !wants_answer(w, d, from));
 	return f.left_out;
 }
 
-/* Sends the samples from one slot on to everybody. */
-void apus_dp_writer_send(struct apus_dp_writer *w, uint32_t first, struct apus_mono now)
+void apus_dp_writer_send(struct apus_dp_writer *w, apus_seq from, uint32_t first,
+			 struct apus_mono now)
 {
 	bool left_out = false;
 
@@ -185,7 +203,7 @@ void apus_dp_writer_send(struct apus_dp_writer *w, uint32_t first, struct apus_m
 	     slot = w->cache.entries[slot].next)
 		apus_dp_writer_judge(w, slot);
 	for (uint32_t i = 0; i < w->destination_count; i++)
-		left_out |= send_to(w, first, i, now);
+		left_out |= send_to(w, from, first, i, now);
 	if (left_out && !apus_dp_timer_armed(&w->gap_timer))
 		apus_dp_wheel_arm(&w->worker->wheel, &w->gap_timer,
 				  apus_mono_add(now, GAP_FLUSH_NS));

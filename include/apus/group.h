@@ -45,6 +45,24 @@ APUS_API int apus_publisher_create(struct apus_participant *participant,
 APUS_API int apus_publisher_destroy(struct apus_publisher *publisher);
 
 /**
+ * Begins a set of changes that readers see as a whole or not at all: what the publisher's writers write from
+ * here to apus_publisher_end_coherent(). Calls nest; the outermost pair delimits the set.
+ * Returns 0, APUS_EQOS (the publisher offers no coherent access, or instance scope), APUS_ECLOSED.
+ */
+APUS_API int apus_publisher_begin_coherent(struct apus_publisher *publisher);
+/** Ends the set. A set in which nothing was written is none. Returns 0, APUS_EINVAL (no set is begun). */
+APUS_API int apus_publisher_end_coherent(struct apus_publisher *publisher);
+
+/**
+ * Suspends the publisher: its writers hold what they are given, until apus_publisher_resume() sends it
+ * together. Calls nest. A hint, as DDS has it: where a history is full, or keep last would give up a
+ * sample that nobody has been sent, what is held is sent before. Returns 0, APUS_ECLOSED.
+ */
+APUS_API int apus_publisher_suspend(struct apus_publisher *publisher);
+/** Ends a suspension. Returns 0, APUS_EINVAL (it is not suspended), APUS_ECLOSED. */
+APUS_API int apus_publisher_resume(struct apus_publisher *publisher);
+
+/**
  * Creates a subscriber. Readers join by apus_endpoint_options.subscriber. Otherwise as
  * apus_publisher_create().
  */

@@ -187,10 +187,12 @@ static uint32_t payload_bytes_max(const struct wire_options *o)
 static void make_writer(struct wire_pair *p, struct wire_endpoints *e, const struct wire_options *o)
 {
 	struct apus_dp_writer_config c = {
-		.guid = apus_guid_make(&p->a.prefix, (struct apus_eid){0x00000102}),
+		.guid = apus_guid_make(&p->a.prefix,
+				       (struct apus_eid){0x00000102 + (o->number << 8)}),
 		.reliable = o->reliable,
 		.transient_local = o->transient_local,
 		.match_max = 4,
+		.publisher = o->publisher,
 		.batch_bytes = o->batch_bytes,
 		.batch_delay_ns = o->batch_delay_ns,
 		.proof_secret = o->proof_secret,
@@ -213,7 +215,8 @@ static void make_reader(struct wire_pair *p, struct wire_endpoints *e, const str
 {
 	uint32_t max = o->reader_max_samples ? o->reader_max_samples : o->max_samples;
 	struct apus_dp_reader_config c = {
-		.guid = apus_guid_make(&p->b.prefix, (struct apus_eid){0x00000207}),
+		.guid = apus_guid_make(&p->b.prefix,
+				       (struct apus_eid){0x00000207 + (o->number << 8)}),
 		.reliable = o->reliable,
 		.transient_local = o->transient_local,
 		.type = type_of(o),

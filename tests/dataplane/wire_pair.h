@@ -8,6 +8,7 @@
 #ifndef APUS_TESTS_DATAPLANE_WIRE_PAIR_H
 #define APUS_TESTS_DATAPLANE_WIRE_PAIR_H
 
+#include "dataplane/group.h"
 #include "dataplane/reader.h"
 #include "dataplane/worker.h"
 #include "dataplane/writer.h"
@@ -79,7 +80,9 @@ struct wire_options {
 	const struct apus_dp_predicate *predicate; /* applied at the writer */
 	uint32_t blob_bytes;   /* not 0: Blob instead of ShapeType, with so much data at most */
 	uint32_t assembly_max; /* of the reader */
-	uint32_t batch_bytes;  /* of the writer */
+	uint32_t number;       /* of the endpoints, where there are several pairs */
+	struct apus_dp_publisher *publisher; /* of the writer, or NULL */
+	uint32_t batch_bytes;                /* of the writer */
 	int64_t batch_delay_ns;
 	uint64_t proof_secret; /* of the writer; 0: nothing is to be proved */
 };
