@@ -615,10 +615,13 @@ static int decode_value(struct apus_wire_decoder *d, const struct apus_type *typ
 	}
 }
 
-/* Bytes after the last member: of a newer appendable type under XCDR1, else padding at most. */
+/* Bytes after the last member: of a newer appendable type under XCDR1, else padding at most. Of the two
+ * forms of a key-only payload the one that ends exactly is looked for first. */
 static bool end_acceptable(const struct apus_wire_decoder *d, const struct apus_type *type)
 {
-	if (!d->c.xcdr2 && type->extensibility == APUS_APPENDABLE && !d->key_only)
+	if (d->key_only)
+		return apus_wire_cdr_left(&d->c) <= d->slack;
+	if (!d->c.xcdr2 && type->extensibility == APUS_APPENDABLE)
 		return true;
 	return apus_wire_cdr_left(&d->c) < 4;
 }
@@ -658,6 +661,24 @@ static bool run(struct apus_wire_decoder *d, const struct apus_type *type, void 
 	       end_acceptable(d, type) && d->arena_used <= INT_MAX;
 }
 
+/* Interop: key-only payloads of Cyclone 0.10.2 are ordered by member id and lack the DHEADERs of
+ * structs; XTypes has both otherwise. A string's NULs and the exact end tell the two apart, in the same
+ * order as apus_wire_key_extract() has it, so that sample and instance agree. */
+static int decode_key_only(struct apus_wire_decoder *d, const struct apus_type *type, void *sample)
+{
+	const bool may_declare = d->c.xcdr2 || d->c.members;
+	int rc = APUS_EENCODING;
+
+	for (d->slack = 0; d->slack <= 3; d->slack += 3)
+		for (int by_id = 1; by_id >= !may_declare; by_id--) {
+			d->keys_by_id = by_id;
+			rc = decode_once(d, type, sample);
+			if (rc != APUS_EENCODING)
+				return rc;
+		}
+	return rc;
+}
+
 static int decode(struct apus_wire_decoder *d, const struct apus_type *type, const void *payload,
 		  size_t payload_bytes, bool may_run, void *sample)
 {
@@ -677,16 +698,7 @@ static int decode(struct apus_wire_decoder *d, const struct apus_type *type, con
 		return 0;
 	if (!key_only && may_run && run(d, type, sample))
 		return (int)d->arena_used;
-	/* Interop: key-only payloads of Cyclone 0.10.2 are ordered by member id and lack the
-	 * DHEADERs of structs; XTypes has both otherwise. Theirs is tried first: a string's NULs
-	 * and the exact end tell the two apart. */
-	d->keys_by_id = key_only;
-	rc = decode_once(d, type, sample);
-	if (rc == APUS_EENCODING && key_only && (d->c.xcdr2 || d->c.members)) {
-		d->keys_by_id = false;
-		rc = decode_once(d, type, sample);
-	}
-	return rc;
+	return key_only ? decode_key_only(d, type, sample) : decode_once(d, type, sample);
 }
 
 int apus_wire_cdr_decode(const struct apus_type *type, const void *payload, size_t payload_bytes,

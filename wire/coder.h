@@ -30,6 +30,7 @@ struct apus_wire_decoder {
 	size_t arena_bytes;
 	bool key_only;
 	bool keys_by_id; /* key-only: ordered by member id, structs without DHEADER */
+	uint8_t slack;   /* key-only: bytes behind the keys that may be padding */
 	bool borrow;     /* strings and numbers may stay in the payload */
 };
 

@@ -32,6 +32,7 @@ static const struct apus_type *const types[] = {
 #include "shapes_table.h"
 };
 #define TYPE_COUNT (sizeof(types) / sizeof(types[0]))
+_Static_assert(TYPE_COUNT <= 256, "a byte picks the type");
 
 static _Alignas(16) uint8_t sample[4096], again[4096];
 /* Members of a mutable type may come in an order that leaves fewer gaps than ours. */

@@ -129,7 +129,7 @@ def union(t, r):
     start = r.at
     shown = read(t["element"], r)
     size = t["element"]["size"]
-    code = (SIGNED if t["element"]["kind"] in (ENUM, INT8, INT16, INT32) else UNSIGNED)
+    code = (SIGNED if t["element"]["kind"] in (ENUM, INT8, INT16, INT32, INT64) else UNSIGNED)
     value, = struct.unpack_from(r.order + code.get(size, "q"), r.body, r.at - size)
     assert r.at - start >= size
     found = {"$discriminator": shown}

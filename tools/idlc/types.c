@@ -123,6 +123,25 @@ static struct idl_type_node *build_sequence(struct idl_types *t, const void *spe
 	return append(t, n);
 }
 
+/* An array of what a typedef says is an array is one of more dimensions, as if written so. Interop: with
+ * XCDR2 it has no DHEADER then if the innermost elements have none; Cyclone DDS 0.10.2 has it the same.
+ * Returns the innermost element. */
+static struct idl_type_node *append_dimensions(struct idl_types *t, struct idl_type_node *n,
+					       struct idl_type_node *element, const void *where)
+{
+	if (element->type.kind != APUS_KIND_ARRAY)
+		return element;
+	for (uint32_t i = 0; i < element->dim_count; i++) {
+		if (n->dim_count == IDL_DIMENSIONS_MAX) {
+			idl_refuse(t, where, "more dimensions than supported");
+			return NULL;
+		}
+		n->dims[n->dim_count++] = element->dims[i];
+	}
+	n->type.bound *= element->type.bound;
+	return (struct idl_type_node *)(uintptr_t)idl_type_of(element->type.element);
+}
+
 /* The array a declarator makes of its type, or the type itself. */
 static struct idl_type_node *build_array(struct idl_types *t, const idl_declarator_t *declarator,
 					 struct idl_type_node *element)
@@ -148,12 +167,15 @@ static struct idl_type_node *build_array(struct idl_types *t, const idl_declarat
 		}
 	}
 	n->type.bound = (uint32_t)total;
+	n->type.size_bytes = (uint32_t)(total * element->type.size_bytes);
+	element = append_dimensions(t, n, element, declarator);
+	if (!element)
+		return NULL;
 	if (n->dim_count > 1) {
 		n->type.dims = n->dims;
 		n->type.dim_count = n->dim_count;
 	}
 	n->type.element = &element->type;
-	n->type.size_bytes = (uint32_t)(total * element->type.size_bytes);
 	n->type.align_bytes = element->type.align_bytes;
 	n->depth = element->depth + 1;
 	return append(t, n);
