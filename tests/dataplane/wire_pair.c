@@ -225,8 +225,10 @@ static void make_reader(struct wire_pair *p, struct wire_endpoints *e, const str
 		.held_max = o->blob_bytes ? 8 : 64,
 		.assembly_max = o->assembly_max,
 		.inbox = {.lifespan_ns = APUS_INFINITE_NS,
-			  .history = {.keep_all = o->keep_all,
-				      .depth = o->depth,
+			  .history = {.keep_all = o->keep_all && !o->reader_depth,
+				      .depth = o->reader_depth ? o->reader_depth : o->depth,
+				      .by_source = o->by_source,
+				      .by_instance = o->by_instance,
 				      .max_samples = max,
 				      .max_samples_per_instance = max,
 				      .max_loans = 64,
@@ -332,11 +334,17 @@ void wire_endpoints_fini(struct wire_pair *p, struct wire_endpoints *e)
 int wire_write(struct wire_pair *p, struct wire_endpoints *e, const char *color, int32_t x,
 	       enum apus_change kind)
 {
+	return wire_write_at(p, e, color, x, kind, 1000000 + x);
+}
+
+int wire_write_at(struct wire_pair *p, struct wire_endpoints *e, const char *color, int32_t x,
+		  enum apus_change kind, int64_t source_ns)
+{
 	struct apus_shape shape = {.x = x, .y = 2 * x, .shapesize = 30};
 	uint8_t key[256], hash[16];
 	struct apus_dp_write change = {.kind = (uint8_t)kind,
 				       .key_only = kind != APUS_ALIVE,
-				       .source = {1000000 + x},
+				       .source = {source_ns},
 				       .key = key,
 				       .key_hash = hash};
 	struct apus_dp_cache *cache = &e->writer->cache;

@@ -77,6 +77,8 @@ struct wire_endpoints {
 struct wire_options {
 	bool reliable, transient_local, keep_all;
 	uint32_t depth, max_samples, reader_max_samples;
+	uint32_t reader_depth;       /* not 0: the reader keeps so many, whatever the writer does */
+	bool by_source, by_instance; /* of the reader's history */
 	const struct apus_dp_predicate *predicate; /* applied at the writer */
 	uint32_t blob_bytes;   /* not 0: Blob instead of ShapeType, with so much data at most */
 	uint32_t assembly_max; /* of the reader */
@@ -96,6 +98,9 @@ void wire_endpoints_fini(struct wire_pair *p, struct wire_endpoints *e);
 /** Writes colour, x, 2x, 30. Returns what the writer returned. */
 int wire_write(struct wire_pair *p, struct wire_endpoints *e, const char *color, int32_t x,
 	       enum apus_change kind);
+/** The same with a source time. */
+int wire_write_at(struct wire_pair *p, struct wire_endpoints *e, const char *color, int32_t x,
+		  enum apus_change kind, int64_t source_ns);
 /** Writes a Blob with kid 1 and so many bytes of wire_blob_byte(). Returns what the writer returned. */
 int wire_write_blob(struct wire_pair *p, struct wire_endpoints *e, uint32_t bytes);
 static inline uint8_t wire_blob_byte(uint32_t i)
