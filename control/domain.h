@@ -20,6 +20,7 @@
 #include "control/discovery.h"
 #include "control/graph.h"
 #include "control/publish.h"
+#include "control/typebuild.h"
 #include "control/types.h"
 #include "dataplane/entity.h"
 #include "dataplane/group.h"
@@ -50,6 +51,7 @@ struct apus_ctl_type_lookup_counters {
 
 struct apus_ctl_type_credit;
 struct apus_ctl_type_verdict;
+struct apus_ctl_type_found;
 
 struct apus_ctl_builtin_pair {
 	struct apus_dp_writer *writer;
@@ -107,7 +109,9 @@ struct apus_participant {
 	struct apus_ctl_type_credit *type_credit;    /* by participant slot */
 	uint8_t *type_reply;                         /* scratch */
 	struct apus_ctl_type_verdict *type_verdicts; /* cache */
-	bool types_learnt;                           /* since the last turn */
+	struct apus_ctl_type_found *types_found;     /* descriptors made of what others told */
+	uint32_t types_found_count;
+	bool types_learnt; /* since the last turn */
 	struct apus_ctl_type_lookup_counters type_counters;
 	struct apus_ctl_alive alive;
 	struct apus_counter net_changes;       /* times our addresses were found changed */
@@ -181,6 +185,8 @@ void apus_ctl_domain_on_type_reply(void *user, const struct apus_dp_sink_sample 
 /** The graph's question about two types; `user` is the participant. Asks for what is missing. */
 int apus_ctl_domain_assignable(void *user, const struct apus_wire_endpoint_record *writer,
 			       const struct apus_wire_endpoint_record *reader);
+/** domain_lookup.c: frees the descriptors made. */
+void apus_ctl_domain_forget_found(struct apus_participant *p);
 struct apus_mono apus_ctl_domain_types_turn(struct apus_participant *p, struct apus_mono now);
 
 /** The configured limits of filter expressions, local and remote. */

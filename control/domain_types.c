@@ -59,6 +59,7 @@ int apus_ctl_domain_open_types(struct apus_participant *p)
 
 void apus_ctl_domain_close_types(struct apus_participant *p)
 {
+	apus_ctl_domain_forget_found(p);
 	apus_ctl_types_destroy(p->types);
 	free(p->type_credit);
 	free(p->type_reply);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tools/commands.h"
 #include "tools/guid.h"
@@ -19,18 +20,23 @@
 #include "tools/terminal.h"
 #include "tools/text.h"
 
+/* How long others may take to tell a type, and the longest text of one. */
+#define LOOKUP_NS INT64_C(2000000000)
+#define IDL_BYTES ((size_t)256 * 1024)
 #define QOS_BYTES (QOS_PARTITIONS_MAX * 256 + 1024)
 
 struct values {
 	struct session_options session;
 	int64_t wait_ns;
-	bool json;
+	bool json, types;
 };
 
 static const struct option options[] = {
 	SESSION_OPTIONS(struct values),
 	{"wait", "S", "listen for S seconds first (default 1)", OPTION_SECONDS, 0,
 	 offsetof(struct values, wait_ns), 0, 0},
+	{"types", NULL, "show the types of topics, asked of who uses them", OPTION_FLAG, 0,
+	 offsetof(struct values, types), 0, 0},
 	{"json", NULL, "one JSON object a line", OPTION_FLAG, 0, offsetof(struct values, json), 0,
 	 0},
 };
@@ -134,13 +140,25 @@ static void json_endpoint(const struct apus_endpoint_info *e)
 }
 
 static void json_mismatch(const struct apus_endpoint_info *writer,
-			  const struct apus_endpoint_info *reader, const char *policy)
+			  const struct apus_endpoint_info *reader, const char *policy,
+			  const char *why)
 {
 	fputs("{\"kind\":\"mismatch\"", stdout);
 	json_field("topic", writer->topic);
 	json_guid("writer", &writer->guid);
 	json_guid("reader", &reader->guid);
 	json_field("policy", policy);
+	if (*why)
+		json_field("why", why);
+	fputs("}\n", stdout);
+}
+
+static void json_type(const struct apus_endpoint_info *e, const char *idl, const char *why)
+{
+	fputs("{\"kind\":\"type\"", stdout);
+	json_field("topic", e->topic);
+	json_field("type", e->type_name);
+	json_field(idl ? "idl" : "why", idl ? idl : why);
 	fputs("}\n", stdout);
 }
 
@@ -226,7 +244,8 @@ static void text_endpoint(const struct apus_endpoint_info *e)
 }
 
 static void text_mismatch(const struct apus_endpoint_info *writer,
-			  const struct apus_endpoint_info *reader, const char *policy)
+			  const struct apus_endpoint_info *reader, const char *policy,
+			  const char *why)
 {
 	char guid[GUID_TEXT_BYTES];
 
@@ -234,7 +253,29 @@ static void text_mismatch(const struct apus_endpoint_info *writer,
 	       guid_to_text(&writer->guid, guid));
 	printf(" and reader %s differ in ", guid_to_text(&reader->guid, guid));
 	text_coloured(INK_BAD, policy);
+	if (*why) {
+		fputs(": ", stdout);
+		put_safe(why);
+	}
 	putchar('\n');
+}
+
+static void text_type(const struct apus_endpoint_info *e, const char *idl, const char *why)
+{
+	fputs("  type ", stdout);
+	put_safe(e->type_name);
+	if (!idl) {
+		fputs(" is not told: ", stdout);
+		put_safe(why);
+		putchar('\n');
+		return;
+	}
+	fputs("\n    ", stdout);
+	for (; *idl; idl++) {
+		putchar(*idl == '\n' || ((unsigned char)*idl >= ' ' && *idl != 127) ? *idl : '?');
+		if (*idl == '\n' && idl[1] && idl[1] != '\n')
+			fputs("    ", stdout);
+	}
 }
 
 /* ---- the listing -------------------------------------------------------------------------------- */
@@ -245,31 +286,93 @@ struct form {
 	void (*topic)(const struct apus_endpoint_info *endpoints, size_t count);
 	void (*endpoint)(const struct apus_endpoint_info *e);
 	void (*mismatch)(const struct apus_endpoint_info *writer,
-			 const struct apus_endpoint_info *reader, const char *policy);
+			 const struct apus_endpoint_info *reader, const char *policy,
+			 const char *why);
+	/* idl NULL: `why` tells why there is none. */
+	void (*type)(const struct apus_endpoint_info *e, const char *idl, const char *why);
 };
 
-static const struct form json_form = {json_participant, json_topic, json_endpoint, json_mismatch};
-static const struct form text_form = {text_participant, text_topic, text_endpoint, text_mismatch};
+static const struct form json_form = {json_participant, json_topic, json_endpoint, json_mismatch,
+				      json_type};
+static const struct form text_form = {text_participant, text_topic, text_endpoint, text_mismatch,
+				      text_type};
 
-static void show_mismatches(const struct form *form, const struct apus_endpoint_info *endpoints,
-			    size_t count)
+/* What differs; types are compared where others tell them soon. */
+static int mismatch(struct apus_participant *participant, const struct apus_endpoint_info *writer,
+		    const struct apus_endpoint_info *reader, char *why, size_t why_bytes)
+{
+	int64_t end = session_deadline(LOOKUP_NS);
+	int policy = apus_pair_mismatch(participant, &writer->guid, &reader->guid, why, why_bytes);
+
+	while (policy == APUS_EAGAIN && session_now_ns() < end) {
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+		policy = apus_pair_mismatch(participant, &writer->guid, &reader->guid, why,
+					    why_bytes);
+	}
+	/* It has gone meanwhile, or tells nothing: what was heard before must do. */
+	return policy >= 0 ? policy : apus_endpoint_mismatch(writer, reader);
+}
+
+static void show_mismatches(const struct form *form, struct apus_participant *participant,
+			    const struct apus_endpoint_info *endpoints, size_t count)
 {
 	size_t readers = 0;
+	char why[256];
 
 	while (readers < count && endpoints[readers].is_writer)
 		readers++;
 	for (size_t w = 0; w < readers; w++) {
 		for (size_t r = readers; r < count; r++) {
-			int policy = apus_endpoint_mismatch(&endpoints[w], &endpoints[r]);
+			int policy = mismatch(participant, &endpoints[w], &endpoints[r], why,
+					      sizeof(why));
 
 			if (policy != APUS_POLICY_NONE)
 				form->mismatch(&endpoints[w], &endpoints[r],
-					       apus_policy_name(policy));
+					       apus_policy_name(policy), why);
 		}
 	}
 }
 
-static void show(const struct form *form, const struct listing *l)
+static bool same_hash(const struct apus_endpoint_info *a, const struct apus_endpoint_info *b)
+{
+	if (!a->complete_hash || !b->complete_hash)
+		return !a->complete_hash && !b->complete_hash &&
+		       strcmp(a->type_name, b->type_name) == 0;
+	return memcmp(a->complete_hash, b->complete_hash, APUS_TYPE_HASH_BYTES) == 0;
+}
+
+static void show_type(const struct form *form, struct apus_participant *participant,
+		      const struct apus_endpoint_info *e)
+{
+	char *idl = malloc(IDL_BYTES);
+	const struct apus_type *type;
+	int rc = idl ? apus_type_lookup(participant, &e->guid, LOOKUP_NS, &type) : APUS_ENOMEM;
+
+	if (rc == 0)
+		rc = apus_type_to_idl(type, idl, IDL_BYTES);
+	if (rc == APUS_ENOENT)
+		form->type(e, NULL, "it is not announced");
+	else
+		form->type(e, rc >= 0 ? idl : NULL, rc >= 0 ? "" : apus_strerror(rc));
+	free(idl);
+}
+
+/* Each different type of a topic once. */
+static void show_types(const struct form *form, struct apus_participant *participant,
+		       const struct apus_endpoint_info *endpoints, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t before = 0;
+
+		while (before < i && !same_hash(&endpoints[before], &endpoints[i]))
+			before++;
+		if (before == i)
+			show_type(form, participant, &endpoints[i]);
+	}
+}
+
+static void show(const struct form *form, const struct listing *l,
+		 struct apus_participant *participant, bool types)
 {
 	size_t count;
 
@@ -282,7 +385,9 @@ static void show(const struct form *form, const struct listing *l)
 		form->topic(endpoints, count);
 		for (size_t i = 0; i < count; i++)
 			form->endpoint(&endpoints[i]);
-		show_mismatches(form, endpoints, count);
+		show_mismatches(form, participant, endpoints, count);
+		if (types)
+			show_types(form, participant, endpoints, count);
 	}
 }
 
@@ -297,7 +402,8 @@ static int list(struct session *session, const struct values *values)
 	if (rc != 0)
 		rc = complain_failed("cannot list the domain: %s", apus_strerror(rc));
 	else
-		show(values->json ? &json_form : &text_form, &listing);
+		show(values->json ? &json_form : &text_form, &listing, session->participant,
+		     values->types);
 	listing_fini(&listing);
 	return rc;
 }
@@ -325,9 +431,9 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command cmd_ls = {
 	"ls",
-	"[--domain N] [--wait S] [--json]",
+	"[--domain N] [--wait S] [--types] [--json]",
 	"List participants, topics and endpoints, and why endpoints do not match.",
-	"With --json, \"kind\" is participant, topic, writer, reader or mismatch; a mismatch names the\n"
+	"With --json, \"kind\" is participant, topic, writer, reader, mismatch or type; a mismatch names the\n"
 	"first policy that differs. QoS is shown in the words that pub and sub understand.\n",
 	options,
 	sizeof(options) / sizeof(options[0]),

@@ -28,6 +28,9 @@
 #define JSON_BYTES_MAX   (1u << 28)
 #define TOPIC_JSON_BYTES 2048
 #define NS_PER_SEC       INT64_C(1000000000)
+/* How often a guessed type is compared with what writers announce, and how long they may take to tell. */
+#define WATCH_NS  INT64_C(50000000)
+#define LOOKUP_NS INT64_C(3000000000)
 
 struct values {
 	struct session_options session;
@@ -41,7 +44,7 @@ struct values {
 	OPTION_ROW(name, argument, help, kind, 0, offsetof(struct values, field), min, max)
 
 static const struct option options[] = {
-	OPTION("type", "NAME", "type of the topic (default ShapeType, or the only one in FILE)",
+	OPTION("type", "NAME", "type of the topic (default: see below, or the only one in FILE)",
 	       OPTION_TEXT, type, 0, 0),
 	OPTION("idl", "FILE", "IDL file that declares the type", OPTION_TEXT, idl, 0, 0),
 	OPTION("qos", "K=V,...", "QoS words, see below", OPTION_TEXT, qos, 0, 0),
@@ -70,6 +73,8 @@ struct subscriber {
 	size_t json_bytes;
 	char topic_json[TOPIC_JSON_BYTES];
 	int64_t printed;
+	const struct qos_words *words;
+	bool given_up; /* on finding the type out */
 };
 
 /* ---- printing ----------------------------------------------------------------------------------- */
@@ -198,18 +203,89 @@ static int drain(struct subscriber *s)
 	return fflush(stdout) != 0 || ferror(stdout) ? complain_output() : EXIT_DONE;
 }
 
+/* ---- a type nobody named ------------------------------------------------------------------------ */
+
+/* A writer of the topic that does not write the type at hand. */
+struct other_writer {
+	const struct subscriber *s;
+	struct apus_guid guid;
+	char type_name[256];
+	bool found;
+};
+
+/* Nobody has named the type, and nothing has come yet that shows it. */
+static bool is_guess(const struct subscriber *s)
+{
+	return !s->values->type && !s->values->idl && !s->given_up && s->printed == 0;
+}
+
+static bool look_for_other(const struct apus_endpoint_info *e, void *user)
+{
+	struct other_writer *o = user;
+
+	if (!e->is_writer || e->local || strcmp(e->topic, o->s->topic) != 0)
+		return true;
+	o->found = strcmp(e->type_name, o->s->type->name) != 0;
+	o->guid = e->guid;
+	snprintf(o->type_name, sizeof(o->type_name), "%s", e->type_name);
+	return false;
+}
+
+static int open_reader(struct subscriber *s);
+
+/* The first writer of the topic decides: where it writes another type, the reader is made anew with that.
+ * Returns an exit code. */
+static int follow_writer(struct subscriber *s)
+{
+	struct other_writer other = {.s = s};
+	const struct apus_type *type;
+	int rc;
+
+	apus_visit_endpoints(s->session.participant, look_for_other, &other);
+	if (!other.found)
+		return EXIT_DONE;
+	type = apus_type_builtin(other.type_name);
+	rc = type ? 0 : apus_type_lookup(s->session.participant, &other.guid, LOOKUP_NS, &type);
+	if (rc != 0) {
+		s->given_up = true;
+		complain(
+			"topic %s has the type %s, which its writer does not tell (%s); --idl FILE brings it",
+			s->topic, other.type_name, apus_strerror(rc));
+		return EXIT_DONE;
+	}
+	if (s->values->filter)
+		return complain(
+			"--filter: the topic has the type %s, not %s; name it with --type or --idl",
+			other.type_name, s->type->name);
+	free(s->sample);
+	s->sample = calloc(1, type->size_bytes);
+	if (!s->sample)
+		return complain_failed("no memory");
+	apus_reader_destroy(s->reader);
+	s->reader = NULL;
+	s->type = type;
+	/* XCDR1 is what a writer offers by default; what is not final may come as XCDR2 only. Both are read. */
+	return open_reader(s);
+}
+
 static int subscribe(struct subscriber *s)
 {
 	int64_t deadline = session_deadline(s->values->timeout_ns);
 	enum session_event event = SESSION_READY;
-	int fd = apus_reader_fd(s->reader);
 	int rc = EXIT_DONE;
 
-	if (fd < 0)
-		return complain_failed("cannot wait for samples: %s", apus_strerror(fd));
 	while (rc == EXIT_DONE && event == SESSION_READY && !enough(s)) {
-		event = session_wait(&s->session, fd, deadline);
+		bool watch = is_guess(s);
+		int64_t until = watch ? session_deadline(WATCH_NS) : deadline;
+
+		event = session_wait(&s->session, apus_reader_fd(s->reader),
+				     until < deadline ? until : deadline);
 		rc = drain(s);
+		if (event == SESSION_TIME_OVER && watch && session_now_ns() < deadline) {
+			event = SESSION_READY;
+			if (rc == EXIT_DONE && s->printed == 0)
+				rc = follow_writer(s);
+		}
 	}
 	if (rc != EXIT_DONE || s->values->count == 0 || enough(s))
 		return rc;
@@ -227,13 +303,13 @@ static void print_stat(const struct apus_stat *stat, void *user)
 
 /* ---- setting up --------------------------------------------------------------------------------- */
 
-static int open_reader(struct subscriber *s, const struct qos_words *words)
+static int open_reader(struct subscriber *s)
 {
 	struct apus_filter_error error = {0, 0, ""};
 	struct apus_endpoint_options endpoint = {
 		.topic = s->topic,
 		.type = s->type,
-		.qos = &words->qos,
+		.qos = &s->words->qos,
 		.filter_expression = s->values->filter,
 		.filter_parameters = s->values->parameters.items,
 		.filter_parameter_count = s->values->parameters.count,
@@ -248,13 +324,13 @@ static int open_reader(struct subscriber *s, const struct qos_words *words)
 	return endpoint_complain_create("reader", rc);
 }
 
-static int open_and_subscribe(struct subscriber *s, const struct qos_words *words)
+static int open_and_subscribe(struct subscriber *s)
 {
 	int rc = session_open(&s->session, &s->values->session, "apus sub");
 
 	if (rc != EXIT_DONE)
 		return rc;
-	rc = open_reader(s, words);
+	rc = open_reader(s);
 	if (rc == EXIT_DONE) {
 		session_report(&s->session, &s->values->session);
 		rc = subscribe(s);
@@ -301,12 +377,13 @@ static int check_and_run(struct subscriber *s)
 	/* A line for each sample is what the command is for. */
 	if (!words.history_given)
 		words.qos.history = APUS_KEEP_ALL;
+	s->words = &words;
 	text_to_json(s->topic, s->topic_json, sizeof(s->topic_json));
 	s->json_bytes = JSON_BYTES_FIRST;
 	s->json = malloc(s->json_bytes);
 	s->sample = calloc(1, s->type->size_bytes);
 	s->arena = malloc(ARENA_BYTES);
-	rc = s->json && s->sample && s->arena ? open_and_subscribe(s, &words)
+	rc = s->json && s->sample && s->arena ? open_and_subscribe(s)
 					      : complain_failed("no memory");
 	free(s->json);
 	free(s->sample);
@@ -338,7 +415,9 @@ const struct command cmd_sub = {
 	"Print what arrives on a topic.",
 	"With --json: {\"topic\",\"writer\",\"seq\",\"source_time\",\"state\",\"data\"}; source_time in\n"
 	"nanoseconds since 1970, state one of alive, disposed, no_writers. Without --count and\n"
-	"--timeout it runs until SIGINT or SIGTERM.\n\n" ENDPOINT_QOS_HELP
+	"--timeout it runs until SIGINT or SIGTERM.\n\n"
+	"Without --type and --idl the type is ShapeType, until a writer of the topic says otherwise:\n"
+	"then it is that writer's, asked of it.\n\n" ENDPOINT_QOS_HELP
 	"The history is keep_all unless given.\n",
 	options,
 	sizeof(options) / sizeof(options[0]),

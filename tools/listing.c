@@ -66,6 +66,14 @@ static bool add_participant(const struct apus_participant_info *info, void *user
 	return !l->failed;
 }
 
+static const uint8_t *copy_hash(struct listing *l, const uint8_t *hash)
+{
+	uint8_t *copy = hash ? malloc(APUS_TYPE_HASH_BYTES) : NULL;
+
+	l->failed |= hash && !copy;
+	return copy ? memcpy(copy, hash, APUS_TYPE_HASH_BYTES) : NULL;
+}
+
 static const struct apus_qos *copy_qos(struct listing *l, const struct apus_qos *qos)
 {
 	struct apus_qos *copy = malloc(sizeof(*copy));
@@ -96,6 +104,8 @@ static bool add_endpoint(const struct apus_endpoint_info *info, void *user)
 	copy->filter_parameters =
 		copy_texts(l, info->filter_parameters, info->filter_parameter_count);
 	copy->locators = copy_texts(l, info->locators, info->locator_count);
+	copy->minimal_hash = copy_hash(l, info->minimal_hash);
+	copy->complete_hash = copy_hash(l, info->complete_hash);
 	return !l->failed;
 }
 
@@ -168,6 +178,8 @@ void listing_fini(struct listing *l)
 		free((char *)e->filter_expression);
 		free_texts(e->filter_parameters, e->filter_parameter_count);
 		free_texts(e->locators, e->locator_count);
+		free((uint8_t *)e->minimal_hash);
+		free((uint8_t *)e->complete_hash);
 	}
 	free(l->participants);
 	free(l->endpoints);

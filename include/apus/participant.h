@@ -337,7 +337,31 @@ APUS_API int apus_visit_endpoints(struct apus_participant *participant,
 				  bool (*visit)(const struct apus_endpoint_info *, void *),
 				  void *user);
 
-/** Why two endpoints do not match: APUS_POLICY_NONE if they do, else the first policy that differs
+/**
+ * Finds out the type of a writer or reader of the domain: of a remote one by the TypeLookup service (XTypes 1.3
+ * §7.6.3.3), which its participant must offer. The descriptor may be used to create readers and writers of
+ * this participant, and lives as long as that. Waits up to timeout_ns for answers.
+ * Returns 0; APUS_ENOENT (no such endpoint, or it does not announce its type), APUS_ETIMEDOUT (not
+ * answered), APUS_ENOTSUP (a type a descriptor cannot express, as with wstring), APUS_ELIMIT, APUS_ENOMEM.
+ * Any thread but that of a callback.
+ */
+APUS_API int apus_type_lookup(struct apus_participant *participant,
+			      const struct apus_guid *endpoint, int64_t timeout_ns,
+			      const struct apus_type **type_out);
+
+/**
+ * Why a writer and a reader of the domain do not match, types compared as well, from what is known now:
+ * APUS_POLICY_NONE if they do, else the first policy that differs (enum apus_policy). why_out (may be NULL)
+ * receives a sentence where the types differ, else "". Two remote endpoints are compared by the rules
+ * of this participant.
+ * Returns the policy (0 or positive), APUS_EAGAIN (parts of the types are being asked for: try again
+ * soon), APUS_ENOENT (no such endpoint), APUS_EINVAL (not a writer and a reader).
+ */
+APUS_API int apus_pair_mismatch(struct apus_participant *participant,
+				const struct apus_guid *writer, const struct apus_guid *reader,
+				char *why_out, size_t why_bytes);
+
+/** Why two endpoints do not match, by topic, type name and QoS alone: APUS_POLICY_NONE if they do, else the first policy that differs
  *  (APUS_POLICY_TOPIC and APUS_POLICY_TYPE included). */
 APUS_API int apus_endpoint_mismatch(const struct apus_endpoint_info *writer,
 				    const struct apus_endpoint_info *reader);

@@ -245,6 +245,14 @@ APUS_API int apus_type_view(const struct apus_type *type, const void *payload, s
 			    bool key_only, void *sample, void *arena, size_t arena_bytes);
 
 /**
+ * Writes a type as IDL: the types it uses, each in its module, then itself. For people: it compiles to the same
+ * layout, but typedefs are gone, and arrays have one dimension.
+ * Returns the length without NUL, APUS_ELIMIT if text_bytes is too small (then the text is cut short),
+ * APUS_EINVAL for a bad descriptor, APUS_ENOMEM. Any thread; allocates while it runs.
+ */
+APUS_API int apus_type_to_idl(const struct apus_type *type, char *text_out, size_t text_bytes);
+
+/**
  * Finds a built-in topic type by registered name ("ShapeType", "ShapeTypeExtended", "Blob").
  * Returns NULL if there is none. Static storage; any thread.
  */

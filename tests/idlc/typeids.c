@@ -11,7 +11,7 @@
  *                         that are not assignable do not
  *        typeids lookup   Cyclone knows no type and asks Apus for each, complete and minimal
  *        typeids build    Apus knows no type, asks Cyclone for each, and builds descriptors equal to its own
- *        typeids publish  Cyclone writes an n::Fin-like sample each 50 ms for 15 s, for `apus sub`
+ *        typeids publish  Cyclone writes one sample of s::new_a each 50 ms for 15 s, for `apus sub`
  */
 #include <apus/apus.h>
 
@@ -27,6 +27,27 @@
 	extern const dds_topic_descriptor_t name##_desc;
 #include "shapes_table.h"
 #undef SHAPE
+
+/* The C image of s::new_a on Cyclone's side, as its header has it. */
+typedef enum { n_RED, n_GREEN, n_BLUE } n_Color;
+typedef struct {
+	int32_t a;
+	int16_t b;
+} s_part_new_a;
+typedef struct {
+	int32_t k;
+	char *note;
+	s_part_new_a part;
+	struct {
+		uint32_t _maximum, _length;
+		s_part_new_a *_buffer;
+		bool _release;
+	} parts;
+	int32_t added;
+	char *text;
+	n_Color color;
+	int32_t *maybe;
+} s_new_a;
 
 struct shape {
 	const char *name;
@@ -314,6 +335,138 @@ static void lookup(void)
 	printf("{\"types\":%u,\"failures\":%u}\n", seen, failures);
 }
 
+/* ---- build -------------------------------------------------------------------------------------- */
+
+static bool same_types(const struct apus_type *a, const struct apus_type *b);
+
+/* The ids of union members are on no wire. */
+static bool same_members(const struct apus_member *a, const struct apus_member *b, bool of_union)
+{
+	bool same = strcmp(a->name, b->name) == 0 && (of_union || a->id == b->id) &&
+		    a->offset_bytes == b->offset_bytes && a->key == b->key &&
+		    a->optional == b->optional && a->external == b->external &&
+		    a->must_understand == b->must_understand && a->is_default == b->is_default &&
+		    a->case_count == b->case_count && same_types(a->type, b->type);
+
+	for (uint32_t i = 0; same && i < a->case_count; i++)
+		same = a->cases[i] == b->cases[i];
+	if (!same)
+		fprintf(stderr,
+			"member %s id %u offset %u default %d case_count %u / %s id %u offset %u default %d case_count %u\n",
+			a->name, a->id, a->offset_bytes, a->is_default, a->case_count, b->name,
+			b->id, b->offset_bytes, b->is_default, b->case_count);
+	return same;
+}
+
+/* Interop: Cyclone DDS 0.10.2 says char of int8 and octet of uint8. */
+static bool same_kind(uint8_t found, uint8_t own)
+{
+	return found == own || (found == APUS_KIND_OCTET && own == APUS_KIND_UINT8) ||
+	       (found == APUS_KIND_CHAR && own == APUS_KIND_INT8);
+}
+
+/* All but defaults, which Cyclone's TypeObjects do not say (of enums neither), and names of nested types. */
+static bool same_types(const struct apus_type *a, const struct apus_type *b)
+{
+	bool same = same_kind(a->kind, b->kind) && a->size_bytes == b->size_bytes &&
+		    a->align_bytes == b->align_bytes && a->bound == b->bound &&
+		    a->extensibility == b->extensibility && a->label_count == b->label_count &&
+		    (a->bit_bound ? a->bit_bound : 32) == (b->bit_bound ? b->bit_bound : 32) &&
+		    a->member_count == b->member_count && !a->element == !b->element &&
+		    a->plain_xcdr1 == b->plain_xcdr1 && a->plain_xcdr2 == b->plain_xcdr2;
+
+	if (!same)
+		fprintf(stderr,
+			"kind %u/%u size %u/%u align %u/%u bound %u/%u labels %u/%u plain %d%d/%d%d\n",
+			a->kind, b->kind, a->size_bytes, b->size_bytes, a->align_bytes,
+			b->align_bytes, a->bound, b->bound, a->label_count, b->label_count,
+			a->plain_xcdr1, a->plain_xcdr2, b->plain_xcdr1, b->plain_xcdr2);
+	if (same && a->element)
+		same = same_types(a->element, b->element);
+	for (uint32_t i = 0; same && i < a->label_count; i++)
+		same = a->labels[i].value == b->labels[i].value &&
+		       strcmp(a->labels[i].name, b->labels[i].name) == 0;
+	for (uint32_t i = 0; same && i < a->member_count; i++)
+		same = same_members(&a->members[i], &b->members[i], a->kind == APUS_KIND_UNION);
+	return same;
+}
+
+struct found {
+	struct apus_guid guid[SHAPE_COUNT];
+	bool has[SHAPE_COUNT];
+	size_t count;
+};
+
+static bool find(const struct apus_endpoint_info *e, void *user)
+{
+	struct found *f = user;
+
+	for (size_t i = 0; i < SHAPE_COUNT && !e->local; i++)
+		if (strcmp(shapes[i].name, e->topic) == 0 && !f->has[i]) {
+			f->guid[i] = e->guid;
+			f->has[i] = true;
+			f->count++;
+		}
+	return true;
+}
+
+static void build(void)
+{
+	static struct found f;
+	static char text[65536];
+	int64_t end = now_ns() + DDS_SECS(20);
+
+	open_both("names");
+	for (size_t i = 0; i < SHAPE_COUNT; i++)
+		cyclone_endpoint(shapes[i].desc, shapes[i].name, true);
+	while (f.count < SHAPE_COUNT && now_ns() < end) {
+		rest();
+		apus_visit_endpoints(apus, find, &f);
+	}
+	for (size_t i = 0; i < SHAPE_COUNT; i++) {
+		const struct apus_type *type = NULL;
+		int rc = f.has[i] ? apus_type_lookup(apus, &f.guid[i], DDS_SECS(5), &type)
+				  : APUS_ENOENT;
+
+		expect(rc == 0, shapes[i].name, apus_strerror(rc));
+		if (rc != 0)
+			continue;
+		expect(strcmp(type->name, shapes[i].type->name) == 0, shapes[i].name, "name");
+		expect(same_types(type, shapes[i].type), shapes[i].name, "another descriptor");
+		expect(apus_type_to_idl(type, text, sizeof(text)) > 0, shapes[i].name, "no text");
+		apus_reader_of(type, shapes[i].name, NULL, NULL);
+	}
+	if (getenv("TYPEIDS_TEXT"))
+		fputs(text, stderr);
+	apus_visit_stats(apus, stat_line, NULL);
+	printf("{\"types\":%zu,\"failures\":%u}\n", f.count, failures);
+}
+
+/* ---- publish ------------------------------------------------------------------------------------ */
+
+static void publish(void)
+{
+	s_part_new_a part = {1, 2};
+	s_new_a sample = {.k = 7,
+			  .note = "hello",
+			  .part = {4, 5},
+			  .parts = {1, 1, &part, false},
+			  .added = 42,
+			  .text = "world",
+			  .color = n_GREEN};
+	dds_entity_t writer;
+
+	cyclone = dds_create_participant(0, NULL, NULL);
+	must(cyclone > 0, "cannot create a Cyclone participant");
+	writer = cyclone_endpoint(&s_new_a_desc, "Typed", true);
+	printf("{\"event\":\"ready\"}\n");
+	fflush(stdout);
+	for (int i = 0; i < 300; i++) {
+		must(dds_write(writer, &sample) == 0, "cannot write");
+		dds_sleepfor(DDS_MSECS(50));
+	}
+}
+
 /* ---- evolved ------------------------------------------------------------------------------------ */
 
 #define EVOLVING "s::evolving"
@@ -409,6 +562,10 @@ int main(int argc, char **argv)
 		hashes();
 	else if (strcmp(mode, "lookup") == 0)
 		lookup();
+	else if (strcmp(mode, "build") == 0)
+		build();
+	else if (strcmp(mode, "publish") == 0)
+		publish();
 	else if (strcmp(mode, "evolved") == 0)
 		evolved();
 	else

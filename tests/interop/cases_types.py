@@ -50,6 +50,41 @@ def cyclone_asks():
         checks.traffic_is_clean(world, path)
 
 
+@case("types/apus-asks")
+def apus_asks():
+    """Apus, which has none of the types, gets each of them from Cyclone and builds the same descriptors."""
+    with World() as world:
+        path = world.capture()
+        done = result(start(world, "build"))
+        equal(done["failures"], 0, "types not got, or not the same")
+        checks.traffic_is_clean(world, path)
+
+
+@case("types/apus-sub-without-idl")
+def sub_without_idl():
+    """`apus sub TOPIC` prints what Cyclone writes of a type that Apus was not told, whoever starts first."""
+    for first in ("apus", "cyclone"):
+        with World() as world:
+            sub = None
+            if first == "apus":
+                sub = world.apus("sub", "Typed", "--json", "--count", 3, "--timeout", 20)
+            pub = start(world, "publish")
+            if first == "cyclone":
+                pub.wait_event(lambda event: event.get("event") == "ready", "ready", 20)
+                sub = world.apus("sub", "Typed", "--json", "--count", 3, "--timeout", 20)
+            events = [event for event in sub.wait(30) if "data" in event]
+            equal(len(events), 3, "lines")
+            for event in events:
+                equal(event["data"], {"k": 7, "note": "hello", "part": {"a": 4, "b": 5},
+                                      "parts": [{"a": 1, "b": 2}], "added": 42, "text": "world",
+                                      "color": "GREEN"}, "sample")
+            listing = world.apus("ls", "--wait", 1, "--types").wait(20)
+            text = "\n".join(event.get("text", "") for event in listing)
+            for part in ("struct new_a {", "@key long k;", "enum Color { RED, GREEN, BLUE };"):
+                expect(part in text, f"`apus ls --types` does not show {part!r}: {text}")
+            pub.stop()
+
+
 @case("types/evolved")
 def evolved():
     """Older and newer appendable and mutable types match, others do not; each side asks the other."""
