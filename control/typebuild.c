@@ -12,7 +12,7 @@
 #include "wire/cdr.h"
 
 /* Aliases of aliases, bases of bases. */
-#define CHAIN_MAX 16
+#define CHAIN_MAX         16
 #define INFORMATION_BYTES 128
 
 /* Memory is taken in blocks that stay where they are. */
@@ -145,8 +145,7 @@ static const struct apus_type *build_sequence(struct build *b, uint32_t bound,
 }
 
 /* All dimensions together, row-major. */
-static const struct apus_type *build_array(struct build *b, const uint32_t *dims,
-					   uint8_t dim_count,
+static const struct apus_type *build_array(struct build *b, const uint32_t *dims, uint8_t dim_count,
 					   const struct apus_wire_type_ref *element)
 {
 	struct apus_type *type = part(b, APUS_KIND_ARRAY);
@@ -175,8 +174,8 @@ static uint32_t holder_bytes(uint32_t bit_bound)
 
 static const struct apus_type *build_labels(struct build *b, const struct apus_wire_type_object *o)
 {
-	struct apus_type *type = part(b, o->kind == APUS_TK_ENUM ? APUS_KIND_ENUM
-								 : APUS_KIND_BITMASK);
+	struct apus_type *type =
+		part(b, o->kind == APUS_TK_ENUM ? APUS_KIND_ENUM : APUS_KIND_BITMASK);
 	struct apus_label *labels = take(b, (size_t)o->member_count * sizeof(*labels));
 
 	if (!type || !labels)
@@ -452,8 +451,8 @@ static int finish(struct build *b, struct apus_type *type,
 	if (!bytes || !type)
 		return b->result;
 	type->type_information = bytes;
-	type->type_information_bytes = (uint32_t)apus_wire_type_information_write(
-		information, bytes, INFORMATION_BYTES);
+	type->type_information_bytes =
+		(uint32_t)apus_wire_type_information_write(information, bytes, INFORMATION_BYTES);
 	b->built->type = type;
 	return apus_type_check(type) == 0 ? 0 : APUS_ENOTSUP;
 }

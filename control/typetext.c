@@ -215,8 +215,7 @@ static bool remember(struct printer *p, const struct apus_type *type)
 {
 	if (p->done_count == p->done_room) {
 		uint32_t room = p->done_room ? 2 * p->done_room : 32;
-		const struct apus_type **more =
-			reallocarray(p->done, room, sizeof(*p->done));
+		const struct apus_type **more = reallocarray(p->done, room, sizeof(*p->done));
 
 		if (!more) {
 			p->failed = true;
