@@ -151,7 +151,7 @@ size_t apus_dp_predicate_bytes(const struct apus_dp_program *program);
 
 /**
  * Copies a program that apus_dp_predicate_bytes() accepted into `block`, aligned to 8 and that large.
- * Returns the predicate, which is the block and borrows nothing.
+ * Returns the predicate, which is the block; it refers to the type descriptors its walks were built from.
  */
 struct apus_dp_predicate *apus_dp_predicate_assemble(const struct apus_dp_program *program,
 						     void *block);

@@ -16,6 +16,11 @@
  *   NOT, AND, OR, parentheses      in this order of precedence
  *   %0 … %99                       parameters, bound as text
  *
+ * A member m is a path: `pose.x`, elements `a[3]`, `grid[1][2]`, `points[0].x`, what `length` a sequence or
+ * string has (`points.length`), a case of a union, or its discriminator (`u._d`). An optional member that
+ * is not there, a case not selected and an element behind the end are absent; a member that an older
+ * sender's type lacks has its default.
+ *
  * Logic is two-valued: every predicate but IS NULL is false where a member is absent, also <>; and
  * `m NOT LIKE p` is `NOT (m LIKE p)`. Characters are bytes. Keywords are case-insensitive, member names
  * are not. Whatever the compiler does not fully understand is refused; nothing is approximated.
@@ -55,7 +60,7 @@ APUS_API int apus_filter_check(const struct apus_type *type, const char *express
 
 /**
  * Compiles an expression. Arguments and errors as apus_filter_check().
- * On success `*filter_out` is the caller's and must be closed; it borrows nothing.
+ * On success `*filter_out` is the caller's and must be closed; it borrows the type, nothing else.
  */
 APUS_API int apus_filter_open(const struct apus_type *type, const char *expression,
 			      const char *const *parameters, uint32_t parameter_count,

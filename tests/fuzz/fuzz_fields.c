@@ -86,7 +86,8 @@ static void check(const struct access *a, const uint8_t *from, size_t bytes)
 	bool xcdr2 = bytes > 1 && from[1] >= 6, decodes;
 
 	memcpy(payload, from, bytes);
-	decodes = apus_type_decode(a->fields->type, payload, bytes, false, sample, arena, ROOM) >= 0;
+	decodes =
+		apus_type_decode(a->fields->type, payload, bytes, false, sample, arena, ROOM) >= 0;
 	for (uint32_t w = 0; w < a->walk_count; w++)
 		require(fields_compare(a->fields, a->which[w], a->counts[w], a->steps[w][xcdr2],
 				       (uint32_t)a->step_count[w][xcdr2], payload, bytes,

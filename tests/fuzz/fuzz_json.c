@@ -53,8 +53,8 @@ static void check(const struct apus_type *type, const char *text, bool key_only)
 	}
 	REQUIRE(apus_type_encode(type, sample, APUS_XCDR2, key_only, payload, sizeof(payload)) > 0);
 	REQUIRE(sample_to_json(type, sample, key_only, printed, sizeof(printed)) > 0);
-	REQUIRE(json_to_sample(type, printed, key_only, again, other_arena, sizeof(other_arena), error,
-			       sizeof(error)) >= 0);
+	REQUIRE(json_to_sample(type, printed, key_only, again, other_arena, sizeof(other_arena),
+			       error, sizeof(error)) >= 0);
 	REQUIRE(sample_to_json(type, again, key_only, reprinted, sizeof(reprinted)) > 0);
 	REQUIRE(strcmp(printed, reprinted) == 0);
 }

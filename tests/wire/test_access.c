@@ -88,6 +88,196 @@ static void paths_are_refused(void **state)
 	}
 }
 
+/* A type with what filter_types.h has not: two dimensions, a union, optional and mutable members. */
+static const uint32_t grid_dims[] = {2, 3};
+static const struct apus_type grid = {.kind = APUS_KIND_ARRAY,
+				      .size_bytes = 12,
+				      .align_bytes = 2,
+				      .bound = 6,
+				      .element = &apus_type_int16,
+				      .dims = grid_dims,
+				      .dim_count = 2};
+static const struct apus_type words = {.kind = APUS_KIND_SEQUENCE,
+				       .size_bytes = sizeof(struct apus_sequence),
+				       .align_bytes = 8,
+				       .bound = 4,
+				       .element = &apus_type_string};
+static const int64_t one[] = {1}, two[] = {2};
+static const struct apus_member choice_members[] = {
+	{.name = "n",
+	 .type = &apus_type_int32,
+	 .offset_bytes = 8,
+	 .id = 1,
+	 .case_count = 1,
+	 .cases = one},
+	{.name = "t",
+	 .type = &apus_type_string,
+	 .offset_bytes = 8,
+	 .id = 2,
+	 .case_count = 1,
+	 .cases = two},
+};
+static const struct apus_type choice = {.kind = APUS_KIND_UNION,
+					.size_bytes = 16,
+					.align_bytes = 8,
+					.element = &apus_type_octet,
+					.members = choice_members,
+					.member_count = 2};
+static const int32_t seven = 7;
+static const struct apus_member rich_members[] = {
+	{.name = "g", .type = &grid, .id = 5},
+	{.name = "w", .type = &words, .offset_bytes = 16, .id = 6},
+	{.name = "u", .type = &choice, .offset_bytes = 32, .id = 7},
+	{.name = "o", .type = &apus_type_int64, .offset_bytes = 48, .id = 8, .optional = true},
+	{.name = "d",
+	 .type = &apus_type_int32,
+	 .offset_bytes = 56,
+	 .id = 9,
+	 .default_value = &seven},
+};
+static const struct apus_type rich = {.name = "Rich",
+				      .kind = APUS_KIND_STRUCT,
+				      .extensibility = APUS_MUTABLE,
+				      .size_bytes = 64,
+				      .align_bytes = 8,
+				      .members = rich_members,
+				      .member_count = 5};
+
+static void parts_are_numbered(void **state)
+{
+	static const struct {
+		const char *text;
+		uint16_t depth;
+		uint32_t parts[3];
+		uint8_t kind;
+	} rows[] = {
+		{"g[0][0]", 2, {0, 0}, APUS_KIND_INT16},
+		{"g[1][2]", 2, {0, 5}, APUS_KIND_INT16},
+		{"w.length", 2, {1, 0}, APUS_KIND_UINT32},
+		{"w[3]", 2, {1, 4}, APUS_KIND_STRING},
+		{"w[3].length", 3, {1, 4, 0}, APUS_KIND_UINT32},
+		{"u._d", 2, {2, 0}, APUS_KIND_OCTET},
+		{"u.t", 2, {2, 2}, APUS_KIND_STRING},
+		{"u.t.length", 3, {2, 2, 0}, APUS_KIND_UINT32},
+	};
+
+	(void)state;
+	assert_int_equal(apus_type_check(&rich), 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct apus_wire_path path = resolve(&rich, rows[i].text);
+
+		assert_int_equal(path.depth, rows[i].depth);
+		assert_memory_equal(path.parts, rows[i].parts,
+				    rows[i].depth * sizeof(path.parts[0]));
+		assert_int_equal(path.leaf->kind, rows[i].kind);
+	}
+}
+
+static void wrong_parts_are_refused(void **state)
+{
+	static const struct {
+		const char *path;
+		int result;
+		size_t position, length;
+		const char *reason;
+	} rows[] = {
+		{"g[2][0]", APUS_ELIMIT, 1, 3, "outside the array"},
+		{"g[1][3]", APUS_ELIMIT, 4, 3, "outside the array"},
+		{"g[1]", APUS_ENOTSUP, 1, 3, "the array has more dimensions"},
+		{"g[1].x", APUS_ENOTSUP, 1, 3, "the array has more dimensions"},
+		{"g[0][0][0]", APUS_ENOTSUP, 7, 1, "no array or sequence"},
+		{"g.length", APUS_ENOTSUP, 2, 6, "looked for in no struct or union"},
+		{"w[4]", APUS_ELIMIT, 1, 3, "beyond the sequence's bound"},
+		{"w[4294967295]", APUS_ELIMIT, 1, 12, "an index is too large"},
+		{"w[99999999999999999999999]", APUS_ELIMIT, 1, 25, "an index is too large"},
+		{"w[]", APUS_EINVAL, 1, 1, "an index is missing"},
+		{"w[", APUS_EINVAL, 1, 1, "an index is missing"},
+		{"w[-1]", APUS_EINVAL, 1, 1, "an index is missing"},
+		{"w[1", APUS_EINVAL, 1, 2, "an index is not closed"},
+		{"w[1x]", APUS_EINVAL, 1, 2, "an index is not closed"},
+		{"w[1]x", APUS_EINVAL, 4, 1, "no '.' or '[' here"},
+		{"w[1].", APUS_EINVAL, 5, 0, "a name is missing"},
+		{"[1]", APUS_EINVAL, 0, 0, "a name is missing"},
+		{"w.lengths", APUS_ENOTSUP, 2, 7, "only its length has a name here"},
+		{"w.length.length", APUS_ENOTSUP, 9, 6, "looked for in no struct or union"},
+		{"u.x", APUS_ENOENT, 2, 1, "no such member"},
+		{"u[0]", APUS_ENOTSUP, 1, 1, "no array or sequence"},
+		{"_d", APUS_ENOENT, 0, 2, "no such member"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct apus_wire_path path = {.depth = 99};
+		struct apus_wire_path_error error;
+
+		assert_int_equal(apus_wire_path_resolve(&rich, rows[i].path, strlen(rows[i].path),
+							&path, &error),
+				 rows[i].result);
+		assert_string_equal(error.reason, rows[i].reason);
+		assert_int_equal(error.position, rows[i].position);
+		assert_int_equal(error.length, rows[i].length);
+		assert_int_equal(path.depth, 99);
+	}
+}
+
+/* PL_CDR, members in any order, some missing: found, absent, or the default. */
+static void members_with_headers_are_found(void **state)
+{
+	static const uint8_t body[] = {
+		7, 0,    12, 0, 2,   0,   0,   0, 3, 0, 0, 0, 'h', 'i', 0, 0, /* u: t "hi" */
+		3, 0,    4,  0, 1,   2,   3,   4,                             /* nobody's */
+		6, 0,    20, 0, 2,   0,   0,   0, 2, 0, 0, 0, 'a', 0,   0, 0, /* w: "a", */
+		4, 0,    0,  0, 'b', 'c', 'd', 0,                             /* "bcd" */
+		2, 0x3f, 0,  0,
+	};
+	static const char *const texts[] = {"g[1][2]", "w.length",   "w[1]", "w[2]", "u._d",
+					    "u.n",     "u.t.length", "o",    "d"};
+	struct apus_wire_path paths[9];
+	struct apus_wire_step steps[STEPS_MAX];
+	struct apus_wire_slot slots[9];
+	uint16_t indices[9];
+	uint32_t number;
+	int count;
+
+	(void)state;
+	for (uint16_t i = 0; i < 9; i++) {
+		paths[i] = resolve(&rich, texts[i]);
+		indices[i] = i;
+	}
+	count = apus_wire_walk_build(&rich, false, paths, indices, 9, steps, STEPS_MAX);
+	assert_true(count > 0);
+	memset(slots, 0xee, sizeof(slots));
+	assert_true(apus_wire_walk(steps, (uint32_t)count, body, sizeof(body), false, slots));
+	assert_memory_equal(slots[0].bytes, "\0", 2); /* g is missing: zero */
+	memcpy(&number, slots[1].bytes, 4);
+	assert_int_equal(number, 2);
+	assert_int_equal(slots[2].length, 3);
+	assert_memory_equal(slots[2].bytes, "bcd", 3);
+	assert_null(slots[3].bytes); /* behind the end */
+	assert_int_equal(*slots[4].bytes, 2);
+	assert_null(slots[5].bytes); /* not selected */
+	memcpy(&number, slots[6].bytes, 4);
+	assert_int_equal(number, 2);
+	assert_null(slots[7].bytes); /* optional, not there */
+	memcpy(&number, slots[8].bytes, 4);
+	assert_int_equal(number, 7); /* its default */
+	for (size_t n = 0; n < sizeof(body); n++)
+		assert_false(apus_wire_walk(steps, (uint32_t)count, body, n, false, slots));
+}
+
+/* A member that comes twice, or one that must be understood and is not. */
+static void contradictory_lists_are_malformed(void **state)
+{
+	uint8_t body[] = {9, 0, 4, 0, 1, 0, 0, 0, 9, 0, 4, 0, 2, 0, 0, 0, 2, 0x3f, 0, 0};
+
+	(void)state;
+	assert_int_equal(locate(&rich, "d", false, body, sizeof(body), false, NULL), -1);
+	body[8] = 3; /* nobody's */
+	assert_int_equal(locate(&rich, "d", false, body, sizeof(body), false, NULL), 4);
+	body[9] = 0x40; /* must be understood */
+	assert_int_equal(locate(&rich, "d", false, body, sizeof(body), false, NULL), -1);
+}
+
 static void paths_have_the_order_of_the_wire(void **state)
 {
 	struct apus_wire_path head = resolve(&filter_deep, "head"),
@@ -257,6 +447,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(paths_resolve),
 		cmocka_unit_test(paths_are_refused),
+		cmocka_unit_test(parts_are_numbered),
+		cmocka_unit_test(wrong_parts_are_refused),
+		cmocka_unit_test(members_with_headers_are_found),
+		cmocka_unit_test(contradictory_lists_are_malformed),
 		cmocka_unit_test(paths_have_the_order_of_the_wire),
 		cmocka_unit_test(constant_offsets_cost_one_step),
 		cmocka_unit_test(shape_is_two_steps),
