@@ -155,7 +155,7 @@ static void test_topic_scope(void **state)
 static void test_group_scope(void **state)
 {
 	static const struct seen expected[] = {
-		{0, 1, 0, 0, 1, true},        {1, 1, 1, 2, 2, true}, {1, 2, 1, 2, 3, true},
+		{0, 1, 0, 0, 1, true},        {1, 1, 1, 2, 2, true},        {1, 2, 1, 2, 3, true},
 		{0, 2, UNKNOWN, 2, 4, false}, {1, 3, UNKNOWN, 2, 5, false}, {0, 3, 0, 0, 6, true},
 	};
 
@@ -181,7 +181,8 @@ static void test_refusals(void **state)
 	publisher.coherent_access = false;
 	assert_int_equal(begin(), APUS_EQOS);
 	assert_int_equal(end(), APUS_EINVAL);
-	assert_int_equal(apus_dp_publisher_resume(&publisher, pair.a.worker, pair.now), APUS_EINVAL);
+	assert_int_equal(apus_dp_publisher_resume(&publisher, pair.a.worker, pair.now),
+			 APUS_EINVAL);
 	close_writers();
 }
 

@@ -81,13 +81,14 @@ def told(writer, reader, sent, taken, sizes):
     print(line, flush=True)
 
 
-def transfer(sizes, writer, reader, loss=0, two_hosts=False, patience=60, recorded=True, extra=()):
-    with World(two_hosts=two_hosts, loss=loss) as world:
+def transfer(sizes, writer, reader, loss=0, two_hosts=False, patience=60, recorded=True, extra=(),
+             faults=False):
+    with World(two_hosts=two_hosts, loss=loss, faults=faults) as world:
         path = world.capture() if recorded else None
         sub = start(world, reader, "sub", "b", sizes, "--timeout", patience, "--linger", 0.5, *extra)
         pub = start(world, writer, "pub", "a", sizes, "--timeout", patience, "--linger", 0.2, *extra)
         taken = sub.wait(patience + 20)
-        sent = pub.wait(patience + 20, code=None if loss else 0)
+        sent = pub.wait(patience + 20, code=None if loss or faults else 0)
         exact(taken, sizes)
         told(writer, reader, sent, taken, sizes)
         if recorded:

@@ -142,7 +142,8 @@ def peer_flags(reliable, transient_local, depth, keep_all, exclusive, strength):
 class World:
     """Namespaces, processes and the capture of one test; everything is gone after close()."""
 
-    def __init__(self, two_hosts=False, loss=0, domain=0):
+    def __init__(self, two_hosts=False, loss=0, domain=0, faults=False):
+        """faults: between two hosts, 5 % of the packets are doubled and 10 % reordered, too."""
         self.domain = domain
         self.two_hosts = two_hosts
         self._processes = []
@@ -150,8 +151,19 @@ class World:
         self._id = f"{os.getpid()}.{next(_ids)}"
         self._netns = os.path.join(Paths.source, "scripts", "netns")
         self.directory = tempfile.mkdtemp(prefix="apus-interop-", dir=Paths.keep)
+        if faults:
+            self._bad_wire(loss)
+            return
         self._run([self._netns, "up", self._id, "--loss", str(loss)] +
                   ([] if two_hosts else ["--single"]))
+
+    def _bad_wire(self, loss):
+        program = os.path.join(Paths.build, "tests", "interop", "lossy_wire")
+        self._run([self._netns, "up", self._id, "--unwired"])
+        wire = self.start([program, f"apus-{self._id}-a", f"apus-{self._id}-b", str(loss), "5", "10"],
+                          "lossy_wire")
+        wire.wait_event(lambda event: event.get("ready"), "ready", 10)
+        self._run([self._netns, "wire", self._id])
 
     @staticmethod
     def _run(argv):

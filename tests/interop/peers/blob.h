@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define BLOB_SIZES_MAX 4096
+#define BLOB_SIZES_MAX 16384
 /* Largest data member. */
 #define BLOB_BYTES_MAX (21u * 1024 * 1024)
 /* Encapsulation header, kid, length. */
