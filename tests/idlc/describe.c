@@ -11,6 +11,10 @@ static void describe_default(const struct apus_member *m)
 	printf("\"init\":");
 	switch (m->type->kind) {
 	case APUS_KIND_BOOL: printf(*(const bool *)value ? "true" : "false"); break;
+	case APUS_KIND_STRING:
+		printf("\"%s\"",
+		       m->type->bound ? (const char *)value : *(const char *const *)value);
+		break;
 	case APUS_KIND_CHAR: printf("\"%c\"", *(const char *)value); break;
 	case APUS_KIND_FLOAT32: printf("%.9g", (double)*(const float *)value); break;
 	case APUS_KIND_FLOAT64: printf("%.17g", *(const double *)value); break;

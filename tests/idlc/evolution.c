@@ -92,7 +92,9 @@ static bool is_default(const struct apus_member *m, const void *object)
 	if (m->optional)
 		return value == NULL;
 	if (m->default_value)
-		return memcmp(value, m->default_value, t->size_bytes) == 0;
+		return t->kind == APUS_KIND_STRING
+			       ? sample_equal(t, value, m->default_value)
+			       : memcmp(value, m->default_value, t->size_bytes) == 0;
 	if (t->kind == APUS_KIND_ENUM)
 		return apus_wire_load_integer(t, value) == t->labels[t->default_label].value;
 	if (t->kind == APUS_KIND_STRING)

@@ -34,6 +34,8 @@ EVOLUTIONS = {
     "no_default": ("am", "0", "@id(1) long a;", "@id(1) long a; @id(2) unsigned short added;", '"added":0'),
     "text": ("am", "0", "@id(1) long a;", "@id(1) long a; @id(2) string added;", '"added":""'),
     "bounded": ("am", "0", "@id(1) long a;", "@id(1) long a; @id(2) string<5> added;", '"added":""'),
+    "text_default": ("am", "0", "@id(1) long a;", "@id(1) long a; @id(2) @default(\"hello\") string added;", '"added":"hello"'),
+    "bounded_default": ("am", "0", "@id(1) octet a;", "@id(1) octet a; @id(2) @default(\"abc\") string<5> added;", '"added":"abc"'),
     "list": ("am", "0", "@id(1) long a;", "@id(1) long a; @id(2) sequence<double> added;", '"added":[]'),
     "array": ("am", "0", "@id(1) long a;", "@id(1) long a; @id(2) short added[2];", '"added":[0,0]'),
     "label": ("am", "0", "@id(1) long a;", "@id(1) long a; @id(2) w::Color added;", '"added":"BLUE"'),

@@ -17,6 +17,9 @@ void idl_print_header(FILE *out, struct idl_types *types, const char *guard);
 bool idl_print_source(FILE *out, struct idl_types *types, const char *header,
 		      const idlc_generator_config_t *config);
 
+/** Writes text as a C string literal. */
+void idl_print_text(FILE *out, const char *text);
+
 /** The C type of a value, as text around a name: before and behind it. */
 struct idl_c_type {
 	const char *before, *behind;

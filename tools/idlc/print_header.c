@@ -123,7 +123,7 @@ static void print_bitmask(FILE *out, const idl_bitmask_t *node, const struct idl
 		n->type.size_bytes * 8, bit->position.value);
 }
 
-static void print_string_literal(FILE *out, const char *text)
+void idl_print_text(FILE *out, const char *text)
 {
 	fputc('"', out);
 	for (; *text; text++) {
@@ -166,7 +166,7 @@ static void print_literal(FILE *out, const idl_literal_t *literal)
 	case IDL_UINT64: fprintf(out, "UINT64_C(%" PRIu64 ")", literal->value.uint64); break;
 	case IDL_FLOAT: fprintf(out, "%.9gf", (double)literal->value.flt); break;
 	case IDL_DOUBLE: fprintf(out, "%.17g", literal->value.dbl); break;
-	case IDL_STRING: print_string_literal(out, literal->value.str); break;
+	case IDL_STRING: idl_print_text(out, literal->value.str); break;
 	default: break;
 	}
 }

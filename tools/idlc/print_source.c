@@ -85,6 +85,17 @@ static void print_member_constants(FILE *out, const struct idl_type_node *n, uin
 	}
 	if (!image)
 		return;
+	if (m->type->kind == APUS_KIND_STRING) {
+		fprintf(out, "\nstatic const char %s%s_default_%" PRIu32,
+			m->type->bound ? "" : "*const ", n->symbol, i);
+		if (m->type->bound)
+			fprintf(out, "[%" PRIu32 "]", m->type->size_bytes);
+		fputs(" = ", out);
+		idl_print_text(out, m->type->bound ? (const char *)image
+						   : *(const char *const *)m->default_value);
+		fputs(";\n", out);
+		return;
+	}
 	if (m->type->kind == APUS_KIND_FLOAT32)
 		fprintf(out, "\nstatic const float %s_default_%" PRIu32 " = %af;\n", n->symbol, i,
 			(double)*(const float *)m->default_value);

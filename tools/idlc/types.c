@@ -289,14 +289,38 @@ static bool is_key_kind(const struct apus_type *type)
 	}
 }
 
+/* The image of a default string: the characters themselves, or a pointer to them. */
+static const void *default_string(struct idl_types *t, const struct apus_type *type,
+				  const idl_literal_t *literal)
+{
+	const char *text = literal->value.str;
+	char **held, *image;
+
+	if (idl_type(literal) != IDL_STRING || (type->bound && strlen(text) > type->bound)) {
+		idl_refuse(t, literal, "@default does not fit the string");
+		return NULL;
+	}
+	if (type->bound) {
+		image = idl_zalloc(type->size_bytes);
+		memcpy(image, text, strlen(text));
+		return image;
+	}
+	held = idl_zalloc(sizeof(*held));
+	*held = idl_printf("%s", text);
+	return held;
+}
+
 /* The image of a default value, as wide as the type. */
 static const void *default_image(struct idl_types *t, const struct apus_type *type,
 				 const idl_literal_t *literal)
 {
 	void *image;
 
+	if (type->kind == APUS_KIND_STRING)
+		return default_string(t, type, literal);
 	if (type->kind > APUS_KIND_FLOAT64) {
-		idl_refuse(t, literal, "@default is supported for primitive types only");
+		idl_refuse(t, literal,
+			   "@default is supported for primitive types and strings only");
 		return NULL;
 	}
 	image = idl_zalloc(8);
