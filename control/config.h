@@ -87,9 +87,10 @@ struct apus_ctl_config {
 	int64_t demote_ns;      /**< writer: a reader silent for so long is waited for no more */
 	int64_t ack_delay_ns;   /**< reader: from a HEARTBEAT to the ACKNACK that answers it */
 
-	uint32_t type_matching; /**< enum apus_ctl_type_matching */
-	bool filtering;         /**< false: creating a filtered reader fails */
-	bool writer_filtering;  /**< evaluate remote readers' filters at our writers */
+	uint32_t type_matching;        /**< enum apus_ctl_type_matching */
+	bool filtering;                /**< false: creating a filtered reader fails */
+	bool disable_writer_filtering; /**< do not evaluate remote readers' filters at our writers */
+	bool disable_builtin_sql;      /**< no class DDSSQL; its name may be registered */
 
 	/* Capacities; all memory is sized from them at creation. */
 	uint32_t participants; /**< remote ones */
@@ -107,6 +108,8 @@ struct apus_ctl_config {
 	uint32_t type_bytes;   /**< memory for those of others */
 	uint32_t sample_bytes; /**< where neither QoS nor type bound the payload */
 
+	uint32_t filter_classes;     /**< the built-in one included */
+	uint32_t filter_class_bytes; /**< of a name */
 	uint32_t filter_expression_bytes;
 	uint32_t filter_parameters;
 	uint32_t filter_parameter_bytes;

@@ -295,10 +295,12 @@ static int create_publisher(struct apus_participant *p)
 		.turns = turns,
 		.turn_count = p->worker_count + 1,
 		.generations = p->config.generations,
-		.writer_filtering = p->config.filtering && p->config.writer_filtering,
+		.writer_filtering = p->config.filtering && !p->config.disable_writer_filtering,
 		.filter_unique = p->config.filter_unique,
 		.filter_remote_readers = p->config.filter_remote_readers,
 		.filter_limits = apus_ctl_domain_filter_limits(p),
+		.custom_filter = apus_ctl_domain_compile_custom,
+		.no_builtin_filter = p->config.disable_builtin_sql,
 		.published = apus_ctl_domain_published,
 		.user = p,
 	};
@@ -450,6 +452,7 @@ static void close_parts(struct apus_participant *p)
 		apus_dp_worker_stop(p->workers[i]);
 	apus_ctl_discovery_destroy(p->discovery);
 	apus_ctl_publisher_destroy(p->publisher); /* before the ports it publishes to */
+	apus_ctl_domain_drop_classes(p);
 	apus_ctl_graph_destroy(p->graph);
 	apus_ctl_domain_close_builtin(p);
 	apus_ctl_domain_close_types(p);

@@ -49,6 +49,7 @@ struct apus_ctl_type_lookup_counters {
 	struct apus_counter withheld; /**< not answered: a stranger, or one that asks too much */
 };
 
+struct apus_ctl_filter_class;
 struct apus_ctl_type_credit;
 struct apus_ctl_type_verdict;
 struct apus_ctl_type_found;
@@ -113,6 +114,7 @@ struct apus_participant {
 	uint32_t types_found_count;
 	bool types_learnt; /* since the last turn */
 	struct apus_ctl_type_lookup_counters type_counters;
+	struct apus_ctl_filter_class *filter_classes; /* of the application; domain_filter.c */
 	struct apus_ctl_alive alive;
 	struct apus_counter net_changes;       /* times our addresses were found changed */
 	struct apus_counter malformed_records; /* discovery samples that did not decode */
@@ -125,6 +127,16 @@ struct apus_participant {
 	struct apus_dp_listening *listen_current; /* being called; NULL once it is gone */
 	struct apus_dp_target dispatch;
 };
+
+/** domain_filter.c: compiles for a class of the application; `user` is the participant. Under lock. Returns 0,
+ *  APUS_ENOENT (no such class), what its compile() returns, APUS_ENOMEM. */
+int apus_ctl_domain_compile_custom(void *user, const char *class_name,
+				   const struct apus_filter_source *source, uint32_t context,
+				   struct apus_dp_predicate **predicate_out);
+/** Whether a class of that name is built in or registered. Under lock. */
+bool apus_ctl_domain_knows_class(const struct apus_participant *p, const char *name);
+/** Destroys all classes; nothing is compiled any more. */
+void apus_ctl_domain_drop_classes(struct apus_participant *p);
 
 /** domain_listen.c: shows what control knows of an endpoint to everybody. Under lock. */
 void apus_ctl_domain_published(void *user, struct apus_ctl_endpoint *endpoint, uint32_t dirty);

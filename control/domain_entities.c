@@ -4,6 +4,7 @@
 
 #include "control/filter.h"
 
+#include <apus/filter_class.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,16 @@
 /* Arena of a sample that apus_write_cdr() checks. */
 #define ARENA_BYTES ((size_t)256 * 1024)
 
+/* Which instance of a filter class evaluates for the endpoints of a worker. */
+static uint32_t context_of(const struct apus_participant *p, const struct apus_dp_worker *worker)
+{
+	uint32_t context = 0;
+
+	while (context < p->worker_count && p->workers[context] != worker)
+		context++;
+	return context;
+}
+
 /* --- checks shared by both kinds ----------------------------------------------------------------- */
 
 static int check_options(const struct apus_participant *p, const struct apus_endpoint_options *o,
@@ -37,8 +48,11 @@ static int check_options(const struct apus_participant *p, const struct apus_end
 	n = strlen(o->topic);
 	if (n == 0 || n > APUS_WIRE_NAME_BYTES || o->worker_idx >= p->worker_count)
 		return APUS_EINVAL;
-	if (is_writer &&
-	    (o->filter_expression || o->filter_name || o->filter_parameter_count || o->value_bytes))
+	if (is_writer && (o->filter_expression || o->filter_name || o->filter_class ||
+			  o->filter_parameter_count || o->value_bytes))
+		return APUS_EINVAL;
+	if (o->filter_class &&
+	    (!o->filter_class[0] || strlen(o->filter_class) > APUS_CTL_CLASS_BYTES))
 		return APUS_EINVAL;
 	return 0;
 }
@@ -191,8 +205,11 @@ static int register_writer(struct apus_participant *p, struct apus_writer *w,
 		.type_information = o->type->type_information,
 		.type_information_bytes = o->type->type_information_bytes,
 	};
-	struct apus_ctl_local local = {
-		.owner = w, .writer_port = &w->dp->port, .type = w->type, .status = &w->graph};
+	struct apus_ctl_local local = {.owner = w,
+				       .writer_port = &w->dp->port,
+				       .type = w->type,
+				       .status = &w->graph,
+				       .context = context_of(p, w->worker)};
 	int rc = apus_wire_endpoint_record_make(&source, p->scratch);
 
 	if (rc != 0)
@@ -371,6 +388,45 @@ int apus_ctl_domain_compile(const struct apus_participant *p, const struct apus_
 				       error);
 }
 
+/* Classes of the application get text within the limits, as theirs. */
+static int check_text(const struct apus_participant *p, const char *expression,
+		      const char *const *parameters, uint32_t count)
+{
+	if (count > p->config.filter_parameters ||
+	    strlen(expression) > p->config.filter_expression_bytes)
+		return APUS_ELIMIT;
+	for (uint32_t i = 0; i < count; i++)
+		if (!parameters || !parameters[i])
+			return APUS_EINVAL;
+		else if (strlen(parameters[i]) > p->config.filter_parameter_bytes)
+			return APUS_ELIMIT;
+	return 0;
+}
+
+/* The filter of a reader, by its class; the name of another class needs the lock. NULL: no filter. */
+static int compile_for(struct apus_participant *p, const struct apus_reader *r,
+		       const char *type_name, const char *expression, const char *const *parameters,
+		       uint32_t count, struct apus_dp_predicate **predicate_out,
+		       struct apus_filter_error *error)
+{
+	const struct apus_filter_source source = {expression, parameters, count, r->type,
+						  type_name};
+	int rc;
+
+	if (!expression ||
+	    (!p->config.disable_builtin_sql && strcmp(r->filter_class, APUS_CTL_FILTER_CLASS) == 0))
+		return apus_ctl_domain_compile(p, r->type, expression, parameters, count,
+					       predicate_out, error);
+	*predicate_out = NULL;
+	if (!p->config.filtering)
+		return APUS_ENOTSUP;
+	rc = check_text(p, expression, parameters, count);
+	if (rc != 0)
+		return rc;
+	return apus_ctl_domain_compile_custom(p, r->filter_class, &source, context_of(p, r->worker),
+					      predicate_out);
+}
+
 static int reader_record(struct apus_participant *p, struct apus_reader *r,
 			 const struct apus_endpoint_options *o, const struct apus_qos *qos)
 {
@@ -392,7 +448,7 @@ static int reader_record(struct apus_participant *p, struct apus_reader *r,
 				 r->dp->eid.value >> 8);
 			source.filter_name = name;
 		}
-		source.filter_class = APUS_CTL_FILTER_CLASS;
+		source.filter_class = r->filter_class;
 		source.filter_expression = o->filter_expression;
 		source.filter_parameters = o->filter_parameters;
 		source.filter_parameter_count = o->filter_parameter_count;
@@ -451,8 +507,9 @@ static int build_reader(struct apus_participant *p, struct apus_reader *r,
 			const struct apus_endpoint_options *o, const struct apus_qos *qos)
 {
 	struct apus_dp_predicate *predicate;
-	int rc = apus_ctl_domain_compile(p, r->type, o->filter_expression, o->filter_parameters,
-					 o->filter_parameter_count, &predicate, o->filter_error);
+	int rc = compile_for(p, r, o->type_name ? o->type_name : o->type->name,
+			     o->filter_expression, o->filter_parameters, o->filter_parameter_count,
+			     &predicate, o->filter_error);
 
 	if (rc != 0)
 		return rc;
@@ -487,6 +544,8 @@ int apus_reader_create(struct apus_participant *participant,
 	r->worker = participant->workers[options->worker_idx];
 	r->type = options->type;
 	memcpy(r->topic, options->topic, strlen(options->topic));
+	snprintf(r->filter_class, sizeof(r->filter_class), "%s",
+		 options->filter_class ? options->filter_class : APUS_CTL_FILTER_CLASS);
 	r->subscriber = options->subscriber;
 	r->fork_count = participant->fork_count;
 	pthread_mutex_lock(&participant->lock);
@@ -577,7 +636,7 @@ static int refilter_record(struct apus_participant *p, struct apus_reader *r,
 			snprintf(name, sizeof(name), "%.200s_filtered_%u", source.topic,
 				 r->dp->eid.value >> 8);
 		source.filter_name = name;
-		source.filter_class = APUS_CTL_FILTER_CLASS;
+		source.filter_class = r->filter_class;
 		source.filter_expression = expression;
 		source.filter_parameters = parameters;
 		source.filter_parameter_count = count;
@@ -588,28 +647,33 @@ static int refilter_record(struct apus_participant *p, struct apus_reader *r,
 	return rc;
 }
 
-/* Under lock. The predicate passes on, also on failure. */
+/* Under lock. The predicate passes on, also on failure. Room in the publisher is reserved before the change
+ * is announced, and what cannot fail any more is done last: a refused change leaves no trace. */
 static int install_filter(struct apus_participant *p, struct apus_reader *r,
 			  struct apus_dp_predicate *predicate, const char *expression,
 			  const char *const *parameters, uint32_t count)
 {
 	uint64_t generation = r->filter_generation + 1;
+	struct apus_ctl_shared_filter *reserved = NULL;
 	int rc = refilter_record(p, r, expression, parameters, count);
 
-	if (rc == 0) {
-		apus_dp_worker_take_turn(p->control);
-		rc = apus_ctl_discovery_change_local(p->discovery, p->scratch,
-						     r->endpoint->generation + 1);
-		apus_dp_worker_end_turn(p->control);
-	}
+	if (rc == 0)
+		rc = apus_ctl_publisher_reserve_filter(p->publisher, r->endpoint, predicate,
+						       &reserved);
 	if (rc < 0) {
 		apus_ctl_filter_free(predicate);
 		return rc;
 	}
-	rc = apus_ctl_publisher_set_filter(p->publisher, r->endpoint, predicate, generation);
-	if (rc == 0)
-		r->filter_generation = generation;
-	return rc;
+	apus_dp_worker_take_turn(p->control);
+	rc = apus_ctl_discovery_change_local(p->discovery, p->scratch, r->endpoint->generation + 1);
+	apus_dp_worker_end_turn(p->control);
+	if (rc < 0) {
+		apus_ctl_publisher_cancel_filter(p->publisher, reserved);
+		return rc;
+	}
+	apus_ctl_publisher_commit_filter(p->publisher, r->endpoint, reserved, generation);
+	r->filter_generation = generation;
+	return 0;
 }
 
 /* The owning worker has pruned once it has had a turn at the new epoch. */
@@ -630,12 +694,16 @@ int64_t apus_reader_set_filter(struct apus_reader *reader, const char *expressio
 
 	if (!apus_dp_alive(reader->fork_count))
 		return APUS_ECLOSED;
-	/* The slow part, before anything is touched and without the lock. */
-	rc = apus_ctl_domain_compile(p, reader->type, expression, parameters, parameter_count,
-				     &predicate, error_out);
-	if (rc != 0)
-		return rc;
+	/* The slow part, before anything is touched; a class of the application needs the lock. */
 	pthread_mutex_lock(&p->lock);
+	rc = compile_for(
+		p, reader,
+		apus_wire_record_text(reader->endpoint->record, reader->endpoint->record->type),
+		expression, parameters, parameter_count, &predicate, error_out);
+	if (rc != 0) {
+		pthread_mutex_unlock(&p->lock);
+		return rc;
+	}
 	rc = install_filter(p, reader, predicate, expression, parameters, parameter_count);
 	result = rc ? rc : (int64_t)reader->filter_generation;
 	while (rc == 0 && apus_ctl_domain_settle(p)) {

@@ -325,7 +325,7 @@ int apus_ctl_filter_compile_locator(const struct apus_type *type,
 
 void apus_ctl_filter_free(struct apus_dp_predicate *predicate)
 {
-	free(predicate);
+	apus_dp_predicate_free(predicate);
 }
 
 void apus_ctl_filter_limits_default(struct apus_ctl_filter_limits *limits)

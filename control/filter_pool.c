@@ -2,6 +2,8 @@
 /* The pool of compiled filters; see the header. */
 #include "control/filter_pool.h"
 
+#include <apus/filter_class.h>
+
 #include "control/filter_index.h"
 
 #include <stdlib.h>
@@ -46,21 +48,35 @@ static uint64_t hash_text(const struct apus_type *type, const char *text, size_t
 	return XXH3_64bits_withSeed(text, bytes, (uint64_t)(uintptr_t)type);
 }
 
+static bool is_builtin(const struct apus_ctl_filter_pool *pool, const char *class_name)
+{
+	return !pool->no_builtin && strcmp(class_name, APUS_CTL_FILTER_CLASS) == 0;
+}
+
 /* A node that holds the text of a record's filter and nothing else yet. */
 static struct apus_ctl_shared_filter *describe(const struct apus_type *type,
-					       const struct apus_wire_endpoint_record *record)
+					       const struct apus_wire_endpoint_record *record,
+					       uint32_t context)
 {
+	size_t class_name = record->filter.class_name.bytes + 1u;
 	size_t expression = record->filter.expression.bytes + 1u;
 	size_t parameters = parameters_bytes(record);
-	struct apus_ctl_shared_filter *f = calloc(1, sizeof(*f) + expression + parameters);
+	struct apus_ctl_shared_filter *f =
+		calloc(1, sizeof(*f) + class_name + expression + parameters);
+	char *at;
 
 	if (!f)
 		return NULL;
-	memcpy(f->text, apus_wire_record_text(record, record->filter.expression), expression);
-	memcpy(f->text + expression, record->text + record->filter.parameters_offset, parameters);
-	f->text_bytes = expression + parameters;
+	at = f->text;
+	memcpy(at, apus_wire_record_text(record, record->filter.class_name), class_name);
+	memcpy(at + class_name, apus_wire_record_text(record, record->filter.expression),
+	       expression);
+	memcpy(at + class_name + expression, record->text + record->filter.parameters_offset,
+	       parameters);
+	f->text_bytes = class_name + expression + parameters;
 	f->type = type;
-	f->hash = hash_text(type, f->text, f->text_bytes);
+	f->context = context;
+	f->hash = hash_text(type, f->text, f->text_bytes) + context;
 	f->refs = 1;
 	return f;
 }
@@ -70,7 +86,8 @@ static struct apus_ctl_shared_filter *find(const struct apus_ctl_filter_pool *po
 {
 	struct apus_ctl_shared_filter *f = pool->buckets[like->hash & pool->bucket_mask];
 
-	while (f && (f->type != like->type || f->text_bytes != like->text_bytes ||
+	while (f && (f->type != like->type || f->context != like->context ||
+		     f->text_bytes != like->text_bytes ||
 		     memcmp(f->text, like->text, f->text_bytes) != 0))
 		f = f->next;
 	return f;
@@ -80,27 +97,39 @@ static bool compile(const struct apus_ctl_filter_pool *pool, struct apus_ctl_sha
 		    const struct apus_wire_endpoint_record *record)
 {
 	const char *parameters[APUS_WIRE_FILTER_PARAMETERS_MAX];
-	uint32_t count = apus_wire_endpoint_record_parameters(record, parameters);
+	const struct apus_filter_source source = {
+		.expression = f->text + strlen(f->text) + 1,
+		.parameters = parameters,
+		.parameter_count = apus_wire_endpoint_record_parameters(record, parameters),
+		.type = f->type,
+		.type_name = apus_wire_record_text(record, record->type),
+	};
 
 	if (pool->count >= pool->capacity)
 		return false;
-	f->term = malloc(sizeof(*f->term));
-	return f->term &&
-	       apus_ctl_filter_compile_term(f->type, f->text, parameters, count, &pool->limits,
-					    &f->predicate, f->term, NULL) == 0;
+	f->term = calloc(1, sizeof(*f->term));
+	if (!f->term)
+		return false;
+	if (is_builtin(pool, f->text))
+		return apus_ctl_filter_compile_term(f->type, source.expression, parameters,
+						    source.parameter_count, &pool->limits,
+						    &f->predicate, f->term, NULL) == 0;
+	return pool->custom &&
+	       pool->custom(pool->custom_user, f->text, &source, f->context, &f->predicate) == 0;
 }
 
 struct apus_ctl_shared_filter *
 apus_ctl_filter_pool_get(struct apus_ctl_filter_pool *pool, const struct apus_type *type,
-			 const struct apus_wire_endpoint_record *record)
+			 const struct apus_wire_endpoint_record *record, uint32_t context)
 {
 	struct apus_ctl_shared_filter *f, *known;
 
-	if (record->filter.over_limit ||
-	    strcmp(apus_wire_record_text(record, record->filter.class_name),
-		   APUS_CTL_FILTER_CLASS) != 0)
+	if (record->filter.over_limit)
 		return NULL;
-	f = describe(type, record);
+	/* What the built-in class makes, any thread may evaluate. */
+	if (is_builtin(pool, apus_wire_record_text(record, record->filter.class_name)))
+		context = 0;
+	f = describe(type, record, context);
 	if (!f)
 		return NULL;
 	known = find(pool, f);

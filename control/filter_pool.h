@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiled filters shared by reference count, one for each (type, expression, parameters), at most a
+ * Compiled filters shared by reference count, one for each (type, class, expression, parameters), at most a
  * fixed number of them. Used by publish.c alone, under control's lock; a predicate lives until the last
  * reference is dropped, so whoever hands one to the data plane keeps a reference until the reclaim.
  */
@@ -10,6 +10,8 @@
 #include "control/filter.h"
 #include "wire/record.h"
 
+struct apus_filter_source;
+
 /** A compiled filter with its references. */
 struct apus_ctl_shared_filter {
 	struct apus_dp_predicate *predicate;
@@ -18,13 +20,22 @@ struct apus_ctl_shared_filter {
 	uint32_t id;
 	uint32_t refs;
 	const struct apus_type *type; /* NULL: a local reader's own, not to be found by text */
+	uint32_t context;             /* custom classes: who evaluates it; else 0 */
 	uint64_t hash;
 	struct apus_ctl_shared_filter *next;
 	size_t text_bytes;
-	char text[]; /* expression and parameters, each with its NUL */
+	char text[]; /* class, expression and parameters, each with its NUL */
 };
 
+/** Compiles a filter of a class that is not built in; context: who will evaluate it. Returns 0 or negative. */
+typedef int apus_ctl_compile_custom_fn(void *user, const char *class_name,
+				       const struct apus_filter_source *source, uint32_t context,
+				       struct apus_dp_predicate **predicate_out);
+
 struct apus_ctl_filter_pool {
+	apus_ctl_compile_custom_fn *custom; /* NULL: none */
+	void *custom_user;
+	bool no_builtin; /* DDSSQL is no class, or one of the application's */
 	struct apus_ctl_filter_limits limits;
 	uint32_t capacity, count;
 	uint32_t bucket_mask;
@@ -37,11 +48,11 @@ int apus_ctl_filter_pool_init(struct apus_ctl_filter_pool *pool, uint32_t capaci
 /** Frees the table; every reference must have been dropped. */
 void apus_ctl_filter_pool_fini(struct apus_ctl_filter_pool *pool);
 
-/** A reference to the compiled filter of a record, compiling it if it is new. NULL if the class is not
- *  ours, the text does not compile, a limit is reached or memory is short. */
+/** A reference to the compiled filter of a record, compiling it if it is new. context: who
+ *  will evaluate it, for custom classes. NULL if the class is not known, the text does not compile, a limit is reached or memory is short. */
 struct apus_ctl_shared_filter *
 apus_ctl_filter_pool_get(struct apus_ctl_filter_pool *pool, const struct apus_type *type,
-			 const struct apus_wire_endpoint_record *record);
+			 const struct apus_wire_endpoint_record *record, uint32_t context);
 /** Wraps a predicate compiled elsewhere; takes it over on success. NULL without room or memory.
  *  replaces: one it stands in for, whose place it may use (NULL: none). */
 struct apus_ctl_shared_filter *

@@ -101,7 +101,8 @@ struct apus_ctl_local {
 	struct apus_dp_reader_port *reader_port; /**< readers */
 	const struct apus_type *type;            /**< NULL for built-in endpoints */
 	struct apus_dp_graph_status
-		*status; /**< details of its statuses are kept here; may be NULL */
+		*status;  /**< details of its statuses are kept here; may be NULL */
+	uint32_t context; /**< which worker evaluates custom filters for it */
 };
 
 /** Why a local endpoint stands in the dirty list (bits). */

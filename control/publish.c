@@ -98,6 +98,9 @@ int apus_ctl_publisher_create(const struct apus_ctl_publisher_config *config,
 		free(p);
 		return APUS_ENOMEM;
 	}
+	p->pool.custom = config->custom_filter;
+	p->pool.custom_user = config->user;
+	p->pool.no_builtin = config->no_builtin_filter;
 	memcpy(p->turns, config->turns, config->turn_count * sizeof(*p->turns));
 	apus_ctl_graph_on_match_end(graph, on_match_end, p);
 	*publisher_out = p;
@@ -246,7 +249,7 @@ static struct apus_ctl_shared_filter *filter_of(struct apus_ctl_publisher *p,
 	if (may_filter(p, writer, reader)) {
 		if (within_limit(p, f, match->writer))
 			f->filter = apus_ctl_filter_pool_get(&p->pool, writer->local.type,
-							     reader->record);
+							     reader->record, writer->local.context);
 		if (!f->filter)
 			apus_counter_add(&p->counters.filters_refused, 1);
 	}
@@ -516,28 +519,54 @@ uint32_t apus_ctl_publisher_turn(struct apus_ctl_publisher *p)
 	return deferred;
 }
 
+int apus_ctl_publisher_reserve_filter(struct apus_ctl_publisher *p,
+				      const struct apus_ctl_endpoint *reader,
+				      struct apus_dp_predicate *predicate,
+				      struct apus_ctl_shared_filter **reserved_out)
+{
+	*reserved_out = NULL;
+	if (!reader->is_local || reader->is_writer)
+		return APUS_EINVAL;
+	if (!predicate)
+		return 0;
+	*reserved_out =
+		apus_ctl_filter_pool_wrap(&p->pool, predicate, p->published[reader->idx].filter);
+	if (*reserved_out)
+		return 0;
+	return p->pool.count >= p->pool.capacity ? APUS_ELIMIT : APUS_ENOMEM;
+}
+
+void apus_ctl_publisher_cancel_filter(struct apus_ctl_publisher *p,
+				      struct apus_ctl_shared_filter *reserved)
+{
+	apus_ctl_filter_pool_drop(&p->pool, reserved);
+}
+
+void apus_ctl_publisher_commit_filter(struct apus_ctl_publisher *p,
+				      struct apus_ctl_endpoint *reader,
+				      struct apus_ctl_shared_filter *reserved, uint64_t generation)
+{
+	struct published *s = &p->published[reader->idx];
+
+	apus_ctl_filter_pool_drop(&p->pool, s->filter);
+	s->filter = reserved;
+	s->filter_generation = generation;
+	apus_ctl_graph_mark_dirty(p->graph, reader, APUS_CTL_DIRTY_MATCHES);
+}
+
 int apus_ctl_publisher_set_filter(struct apus_ctl_publisher *p, struct apus_ctl_endpoint *reader,
 				  struct apus_dp_predicate *predicate, uint64_t generation)
 {
-	struct published *s = &p->published[reader->idx];
-	struct apus_ctl_shared_filter *filter = NULL;
+	struct apus_ctl_shared_filter *filter;
+	int rc = APUS_EINVAL;
 
-	if (!reader->is_local || reader->is_writer || generation <= s->filter_generation) {
+	if (generation > p->published[reader->idx].filter_generation)
+		rc = apus_ctl_publisher_reserve_filter(p, reader, predicate, &filter);
+	if (rc == 0)
+		apus_ctl_publisher_commit_filter(p, reader, filter, generation);
+	else
 		apus_ctl_filter_free(predicate);
-		return APUS_EINVAL;
-	}
-	if (predicate) {
-		filter = apus_ctl_filter_pool_wrap(&p->pool, predicate, s->filter);
-		if (!filter) {
-			apus_ctl_filter_free(predicate);
-			return p->pool.count >= p->pool.capacity ? APUS_ELIMIT : APUS_ENOMEM;
-		}
-	}
-	apus_ctl_filter_pool_drop(&p->pool, s->filter);
-	s->filter = filter;
-	s->filter_generation = generation;
-	apus_ctl_graph_mark_dirty(p->graph, reader, APUS_CTL_DIRTY_MATCHES);
-	return 0;
+	return rc;
 }
 
 uint64_t apus_ctl_publisher_forget(struct apus_ctl_publisher *p, struct apus_ctl_endpoint *e)

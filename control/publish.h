@@ -13,7 +13,7 @@
 #ifndef APUS_CONTROL_PUBLISH_H
 #define APUS_CONTROL_PUBLISH_H
 
-#include "control/filter.h"
+#include "control/filter_pool.h"
 #include "control/graph.h"
 #include "dataplane/snapshot.h"
 
@@ -30,6 +30,9 @@ struct apus_ctl_publisher_config {
 	uint32_t filter_unique;         /**< compiled filters held at once, local ones included */
 	uint32_t filter_remote_readers; /**< remote readers one writer filters for */
 	struct apus_ctl_filter_limits filter_limits;
+	apus_ctl_compile_custom_fn
+		*custom_filter; /**< classes of the application, with `user`; NULL: none */
+	bool no_builtin_filter; /**< DDSSQL is not built in */
 	/** Called after each publication and status change (dirty: APUS_CTL_DIRTY_… bits): to kick a worker
 	 *  and wake waiters. May be NULL. */
 	void (*published)(void *user, struct apus_ctl_endpoint *endpoint, uint32_t dirty);
@@ -80,6 +83,21 @@ uint64_t apus_ctl_publisher_forget(struct apus_ctl_publisher *publisher,
 				   struct apus_ctl_endpoint *endpoint);
 /** True if every worker has passed this epoch. */
 bool apus_ctl_publisher_passed(const struct apus_ctl_publisher *publisher, uint64_t epoch);
+
+/**
+ * The same in two steps, for a change that is announced between them. reserve: takes a predicate (NULL: none)
+ * over on success; returns 0, APUS_EINVAL, APUS_ELIMIT, APUS_ENOMEM. Then either commit, which cannot fail,
+ * with a generation greater than the one before, or cancel, which frees the predicate.
+ */
+int apus_ctl_publisher_reserve_filter(struct apus_ctl_publisher *publisher,
+				      const struct apus_ctl_endpoint *reader,
+				      struct apus_dp_predicate *predicate,
+				      struct apus_ctl_shared_filter **reserved_out);
+void apus_ctl_publisher_cancel_filter(struct apus_ctl_publisher *publisher,
+				      struct apus_ctl_shared_filter *reserved);
+void apus_ctl_publisher_commit_filter(struct apus_ctl_publisher *publisher,
+				      struct apus_ctl_endpoint *reader,
+				      struct apus_ctl_shared_filter *reserved, uint64_t generation);
 
 /** Compiled filters held now. */
 uint32_t apus_ctl_publisher_filter_count(const struct apus_ctl_publisher *publisher);

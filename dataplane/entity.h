@@ -16,6 +16,9 @@
 #include "dataplane/writer.h"
 
 struct apus_ctl_endpoint;
+
+/** Longest name of a filter class. */
+#define APUS_CTL_CLASS_BYTES 255
 struct apus_condition;
 
 /**
@@ -67,6 +70,7 @@ struct apus_reader {
 	uint32_t value_bytes;
 	uint32_t fork_count;
 	uint64_t filter_generation; /* under control's lock */
+	char filter_class[APUS_CTL_CLASS_BYTES + 1];
 	struct apus_participant *participant;
 	struct apus_ctl_endpoint *endpoint;
 	struct apus_subscriber *subscriber; /* NULL: a group of its own */

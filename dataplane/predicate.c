@@ -9,6 +9,7 @@
  */
 #include "dataplane/predicate.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/atomics.h"
@@ -25,6 +26,10 @@ struct apus_dp_predicate {
 	/* Encapsulation of payloads find_plain() may walk: the type's in this machine's byte order, if the
 	 * walk is nothing but runs and strings; else 0, which is none. As loaded from the payload. */
 	uint16_t plain_id[2];
+	/* Set: there is no program, this is asked instead. */
+	enum apus_dp_verdict (*custom)(void *context, const uint8_t *payload, size_t bytes);
+	void (*release)(void *context);
+	void *context;
 	struct apus_dp_test tests[];
 };
 
@@ -445,9 +450,32 @@ enum apus_dp_verdict apus_dp_predicate_eval(const struct apus_dp_predicate *pred
 		return find_fields_plain(predicate, xcdr2, payload, end, slots)
 			       ? run_plain(predicate, slots)
 			       : APUS_DP_ERROR;
+	if (predicate->custom)
+		return predicate->custom(predicate->context, payload, payload_bytes);
 	if (!find_any(predicate, payload, payload_bytes, slots, &swap))
 		return APUS_DP_ERROR;
 	return run(predicate, slots, swap);
+}
+
+struct apus_dp_predicate *apus_dp_predicate_custom(
+	enum apus_dp_verdict (*evaluate)(void *context, const uint8_t *payload, size_t bytes),
+	void (*release)(void *context), void *context)
+{
+	struct apus_dp_predicate *p = calloc(1, sizeof(*p));
+
+	if (p) {
+		p->custom = evaluate;
+		p->release = release;
+		p->context = context;
+	}
+	return p;
+}
+
+void apus_dp_predicate_free(struct apus_dp_predicate *predicate)
+{
+	if (predicate && predicate->release)
+		predicate->release(predicate->context);
+	free(predicate);
 }
 
 bool apus_dp_predicate_locate(const struct apus_dp_predicate *predicate, const uint8_t *payload,

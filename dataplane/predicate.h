@@ -31,4 +31,15 @@ enum apus_dp_verdict {
 enum apus_dp_verdict apus_dp_predicate_eval(const struct apus_dp_predicate *predicate,
 					    const uint8_t *payload, size_t payload_bytes);
 
+/**
+ * Makes a predicate that asks `evaluate` instead of running a program; for filter classes of the application.
+ * release: called once when it is freed. Returns NULL without memory; free with apus_dp_predicate_free().
+ */
+struct apus_dp_predicate *apus_dp_predicate_custom(
+	enum apus_dp_verdict (*evaluate)(void *context, const uint8_t *payload, size_t bytes),
+	void (*release)(void *context), void *context);
+
+/** Releases and frees a predicate whose block was malloc'ed; NULL is allowed. Not on the data plane. */
+void apus_dp_predicate_free(struct apus_dp_predicate *predicate);
+
 #endif

@@ -6,6 +6,7 @@
 #include <apus/config.h>
 #include <apus/core.h>
 #include <apus/filter.h>
+#include <apus/filter_class.h>
 #include <apus/group.h>
 #include <apus/participant.h>
 #include <apus/predicate.h>

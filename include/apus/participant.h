@@ -79,6 +79,8 @@ struct apus_endpoint_options {
 	/* Readers only: a content filter, or NULL. */
 	const char
 		*filter_name; /**< name of the filtered topic; NULL = "<topic>_filtered" + number */
+	/** NULL: the built-in "DDSSQL", else one registered before (<apus/filter_class.h>); for good. */
+	const char *filter_class;
 	const char *filter_expression; /**< see <apus/filter.h> */
 	const char *const *filter_parameters;
 	uint32_t filter_parameter_count;
