@@ -39,7 +39,8 @@ void apus_ctl_domain_policy(const struct apus_participant *p,
 	policy->loopback_only = p->loopback_only;
 	if (!p->loopback_only)
 		policy->own[policy->own_count++] = apus_dp_addr_v4(loopback, 0);
-	policy->multicast = p->config.multicast == APUS_CTL_MULTICAST_ON;
+	/* A datagram leaves on one interface: with several, writers go by unicast. */
+	policy->multicast = p->config.multicast == APUS_CTL_MULTICAST_ON && p->interface_count == 1;
 	policy->no_loopback = !p->config.addresses_loopback;
 	policy->wildcard = p->config.addresses_wildcard;
 	policy->allow = p->config.allow;

@@ -68,7 +68,8 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	       "Whether 0.0.0.0 in an announcement stands for the address it came from; off passes "
 	       "it over."),
 	WORD("multicast", "discovery", "off | discovery | on", multicast_words, multicast,
-	     "What may go by multicast: nothing, announcements only, or samples too."),
+	     "What may go by multicast: nothing, announcements only, or also samples for readers at "
+	     "several addresses (on hosts with one interface)."),
 	NUMBER("multicast.ttl", "hops", "1", "0…255", 0, 255, multicast_ttl,
 	       "Time to live of multicast datagrams; 1 keeps them in the local network."),
 	TEXT("peers", "", "host[:port],…, up to 64", APUS_CTL_KIND_PEERS, peers,

@@ -95,6 +95,7 @@ struct apus_dp_writer_state {
 	uint64_t match_id; /* 0 = free */
 	struct apus_guid guid;
 	struct apus_dp_addr addr;
+	struct apus_dp_addr multicast; /* family 0 = none */
 	struct apus_prefix prefix;
 	struct apus_eid eid;
 	struct apus_dp_reader *local; /* same worker: delivered directly */
@@ -132,6 +133,7 @@ struct apus_dp_writer_state {
 	struct apus_mono asked_at;   /* the first of them */
 	struct apus_mono asked_last; /* the latest */
 	bool hash_only_dispose;
+	bool inline_qos; /* it wants the key hash with every sample */
 	bool mark;
 	const struct apus_dp_predicate
 		*predicate;          /* of the adopted snapshot; NULL: send everything */
@@ -147,6 +149,7 @@ struct apus_dp_destination {
 	bool one_participant; /* `prefix` is valid */
 	bool reliable;        /* some reader acknowledges */
 	bool hash_only_dispose;
+	bool inline_qos;                 /* some reader wants the key hash with every sample */
 	bool filtered;                   /* every reader has a predicate: a sample may stay here */
 	uint32_t first_state;            /* some reader of it, for the heartbeat decision */
 	uint32_t first_idx, state_count; /* its readers: of writer_filtering.by_destination */

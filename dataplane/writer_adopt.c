@@ -64,6 +64,8 @@ static void refresh_state(struct apus_dp_writer *w, struct apus_dp_writer_state 
 	bool moved = !apus_dp_addr_equal(&s->addr, &m->unicast);
 
 	s->addr = m->unicast;
+	s->multicast = m->multicast;
+	s->inline_qos = m->inline_qos;
 	if (moved && w->config.proof_secret)
 		challenge(w, s);
 	s->hash_only_dispose = m->hash_only_dispose;
@@ -111,20 +113,50 @@ static uint32_t merge(struct apus_dp_writer *w, const struct apus_dp_writer_snap
 	return n;
 }
 
-static void add_destination(struct apus_dp_writer *w, uint32_t idx)
+static bool is_served(const struct apus_dp_writer_state *s)
+{
+	return !s->local && s->addr.family && !s->awaited && !s->demoted;
+}
+
+/* Where a reader's samples go: to its group if that reaches another address at the same time. Not while a reader
+ * is awaited, which must not hear of samples before its turn (docs/decisions/0006). Repairs go to the one who
+ * asked. */
+static const struct apus_dp_addr *route(const struct apus_dp_writer *w,
+					const struct apus_dp_writer_state *s, bool awaiting)
+{
+	for (uint32_t i = 0; s->multicast.family && !awaiting && i < w->match_count; i++) {
+		const struct apus_dp_writer_state *t = &w->states[w->order[i]];
+
+		if (is_served(t) && apus_dp_addr_equal(&t->multicast, &s->multicast) &&
+		    !apus_dp_addr_equal(&t->addr, &s->addr))
+			return &s->multicast;
+	}
+	return &s->addr;
+}
+
+static bool is_awaiting(const struct apus_dp_writer *w)
+{
+	for (uint32_t i = 0; i < w->match_count; i++)
+		if (w->states[w->order[i]].awaited && !w->states[w->order[i]].demoted)
+			return true;
+	return false;
+}
+
+static void add_destination(struct apus_dp_writer *w, uint32_t idx, const struct apus_dp_addr *addr)
 {
 	struct apus_dp_writer_state *s = &w->states[idx];
 	struct apus_dp_destination *d;
 
 	for (uint32_t i = 0; i < w->destination_count; i++) {
 		d = &w->destinations[i];
-		if (!apus_dp_addr_equal(&d->addr, &s->addr))
+		if (!apus_dp_addr_equal(&d->addr, addr))
 			continue;
 		d->eid.value = 0;
 		s->destination = i;
 		d->filtered = d->filtered && (s->predicate || w->config.directed);
 		d->reliable |= s->reliable;
 		d->hash_only_dispose &= s->hash_only_dispose;
+		d->inline_qos |= s->inline_qos;
 		d->one_participant =
 			d->one_participant && apus_prefix_equal(&d->prefix, &s->prefix);
 		return;
@@ -132,19 +164,22 @@ static void add_destination(struct apus_dp_writer *w, uint32_t idx)
 	s->destination = w->destination_count;
 	d = &w->destinations[w->destination_count++];
 	*d = (struct apus_dp_destination){
-		.addr = s->addr,
+		.addr = *addr,
 		.prefix = s->prefix,
 		.eid = s->eid,
 		.one_participant = true,
 		.reliable = s->reliable,
 		.filtered = s->predicate || w->config.directed,
 		.hash_only_dispose = s->hash_only_dispose,
+		.inline_qos = s->inline_qos,
 		.first_state = idx,
 	};
 }
 
 void apus_dp_writer_derive(struct apus_dp_writer *w)
 {
+	bool awaiting = is_awaiting(w);
+
 	w->destination_count = 0;
 	w->local_count = 0;
 	w->filtered_count = 0;
@@ -157,8 +192,8 @@ void apus_dp_writer_derive(struct apus_dp_writer *w)
 		if (s->local) {
 			w->local_count++;
 			s->predicate = NULL; /* the reader's own test is just as near */
-		} else if (s->addr.family && !s->awaited && !s->demoted) {
-			add_destination(w, w->order[i]);
+		} else if (is_served(s)) {
+			add_destination(w, w->order[i], route(w, s, awaiting));
 		}
 		w->filtered_count += s->predicate != NULL;
 		w->awaited_count += s->awaited;

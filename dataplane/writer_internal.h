@@ -57,10 +57,11 @@ void apus_dp_writer_flush_gaps(struct apus_dp_writer *w, uint32_t destination);
 /** writer_send.c: puts a HEARTBEAT that tells of numbers up to `last`. */
 void apus_dp_writer_put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
 				  struct apus_eid reader, apus_seq last, bool final);
-/** Puts the DATA of a sample. hash_only: the reader understands key hashes only. */
+/** Puts the DATA of a sample. hash_only: a dispose is a key hash without payload. key_hash: each sample has
+ *  its key hash. */
 void apus_dp_writer_put_sample(struct apus_dp_writer *w, uint32_t slot,
 			       const struct apus_dp_addr *to, const struct apus_prefix *dest,
-			       struct apus_eid reader, bool hash_only);
+			       struct apus_eid reader, bool hash_only, bool key_hash);
 /** A run of irrelevant numbers on its way into one GAP: start … end - 1; start 0 = none. */
 struct apus_dp_gap_run {
 	apus_seq start, end;

@@ -76,7 +76,7 @@ static void repair_sample(struct apus_dp_writer *w, struct apus_dp_writer_state 
 		apus_counter_add(&w->counters.data_sent, bytes > 0);
 	} else {
 		apus_dp_writer_put_sample(w, slot, &s->addr, &s->prefix, s->eid,
-					  s->hash_only_dispose);
+					  s->hash_only_dispose, s->inline_qos);
 	}
 	apus_counter_add(&w->counters.repairs, bytes > 0);
 	r->budget -= bytes < r->budget ? bytes : r->budget;

@@ -49,7 +49,7 @@ struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_write
 
 void apus_dp_writer_put_sample(struct apus_dp_writer *w, uint32_t slot,
 			       const struct apus_dp_addr *to, const struct apus_prefix *dest,
-			       struct apus_eid reader, bool hash_only)
+			       struct apus_eid reader, bool hash_only, bool key_hash)
 {
 	const struct apus_dp_entry *e = &w->cache.entries[slot];
 	struct apus_wire_data_out d = {
@@ -63,6 +63,8 @@ void apus_dp_writer_put_sample(struct apus_dp_writer *w, uint32_t slot,
 
 	if (e->kind != APUS_ALIVE || apus_dp_marks_any(&e->marks))
 		d.qos = apus_dp_writer_inline_qos(w, e);
+	if (key_hash && w->config.cache.key_bytes_max)
+		d.qos.key_hash = w->cache.instances[e->instance_idx].key_hash;
 	apus_counter_add(&w->counters.data_sent, 1);
 	if (hash_only && e->kind != APUS_ALIVE && e->key_only) {
 		d.payload = NULL;
@@ -150,7 +152,8 @@ static void send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i, struct
 	if (d->filtered)
 		apus_dp_writer_flush_gaps(w, i);
 	if (!apus_dp_writer_is_large(w, slot)) {
-		apus_dp_writer_put_sample(w, slot, &d->addr, dest, d->eid, d->hash_only_dispose);
+		apus_dp_writer_put_sample(w, slot, &d->addr, dest, d->eid, d->hash_only_dispose,
+					  d->inline_qos);
 		f->heartbeat = true;
 		return;
 	}

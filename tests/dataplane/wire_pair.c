@@ -46,6 +46,7 @@ static int queue_tx(struct apus_dp_queue *q, const struct apus_dp_tx *tx, int n)
 
 	for (int i = 0; i < n; i++) {
 		w->sent++;
+		w->last_to = tx[i].to;
 		for (int k = 0; k < tx[i].iov_count; k++)
 			w->sent_bytes += tx[i].iov[k].iov_len;
 		if (wire_random(&w->random, 100) < w->loss_percent) {

@@ -28,7 +28,8 @@ struct wire {
 	uint32_t loss_percent, duplicate_percent, reorder_percent;
 	uint64_t random;
 	uint64_t sent, sent_bytes, dropped, overflow;
-	uint32_t capacity; /* datagrams that wait at most; 0 = WIRE_DATAGRAMS */
+	struct apus_dp_addr last_to; /* where the latest was sent */
+	uint32_t capacity;           /* datagrams that wait at most; 0 = WIRE_DATAGRAMS */
 };
 
 struct wire_queue {

@@ -7,8 +7,10 @@ the network carried beside what it had to (sent / needed).
 
 import functools
 import os
+import subprocess
 
-from cases_large import PAIRS, expand, transfer
+import checks
+from cases_large import PAIRS, transfer
 from lib.process import Failure
 from lib.runner import case, expect
 from lib.world import Paths, World
@@ -75,6 +77,33 @@ case("writer/faults-small-10/apus-to-apus")(
     functools.partial(matrix, "100x2000", 10, "apus", "apus"))
 case("writer/faults-large-10/apus-to-cyclone")(
     functools.partial(matrix, "1000000x6", 10, "apus", "cyclone"))
+
+
+
+def multicast(writer):
+    """Two readers of two vendors on one host, both in the group: every sample goes once, and arrives."""
+    on = ("--set", "multicast=on", "--set", "interfaces=10.77.0.2")
+    with World(two_hosts=True) as world:
+        path = world.capture()
+        subs = [world.sub("apus", "Square", count=500, extra=on),
+                world.sub("cyclone", "Square", count=500)]
+        pub = world.pub(writer, "Square", count=500, colors=("RED", "GREEN"), matched=2, rate=1000,
+                        keep_all=True, extra=("--set", "multicast=on", "--set",
+                                              "interfaces=10.77.0.1"))
+        for sub in subs:
+            checks.complete(sub.finish(), 500, ("RED", "GREEN"))
+        pub.finish()
+        world.stop_captures()
+        groups = sum(1 for line in subprocess.run(
+            ["tshark", "-r", path, "-Y", "rtps.sm.id == 0x15 && udp.dstport == 7401", "-T",
+             "fields", "-e", "ip.dst"], capture_output=True, text=True, check=True)
+                     .stdout.splitlines() if line.startswith("239."))
+        print(f"     {groups} of 500 samples by multicast", flush=True)
+        expect(groups > 400, f"only {groups} datagrams to the group")
+        checks.traffic_is_clean(world, path)
+
+
+case("writer/multicast/apus")(functools.partial(multicast, "apus"))
 
 # --- sizes around every fragment boundary -----------------------------------------------------------
 
