@@ -84,11 +84,12 @@ def late_joiner(writer, reader):
         path = world.capture()
         pub = world.pub(writer, "Square", count=20, colors=COLORS, transient_local=True, depth=5,
                         linger=10)
-        early = world.sub(reader, "Square", count=10, transient_local=True, depth=5, keep_all=False,
-                          linger=1)
-        samples = early.finish()
-        checks_late = {"RED": [11, 13, 15, 17, 19], "GREEN": [12, 14, 16, 18, 20]}
-        equal(checks.by_color(samples), checks_late, "samples by colour")
+        pub.wait_written()
+        late = world.sub(reader, "Square", count=10, transient_local=True, depth=5, keep_all=False,
+                         linger=1)
+        samples = late.finish()
+        last_five = {"RED": [11, 13, 15, 17, 19], "GREEN": [12, 14, 16, 18, 20]}
+        equal(checks.by_color(samples), last_five, "samples by colour")
         pub.finish()
         checks.traffic_is_clean(world, path)
 

@@ -67,6 +67,12 @@ class Publisher:
         self.end_input(timeout_s)
         self.process.wait(timeout_s, code)
 
+    def wait_written(self, settle_s=1.0):
+        """Waits until all it was given is probably in its history, on a busy machine too."""
+        if self._feeder:
+            self._feeder.join(20)
+        time.sleep(settle_s)
+
     def end_input(self, timeout_s=20.0):
         """Tells Apus that there are no more samples: what comes after the last one comes now."""
         if self._feeder:
