@@ -25,6 +25,7 @@ struct named {
 	struct named *next;
 	struct apus_wire_type_hash hash;
 	struct apus_type *type; /* NULL while it is being built */
+	uint32_t weight;        /* see struct build */
 };
 
 struct apus_ctl_built {
@@ -37,6 +38,9 @@ struct build {
 	struct apus_ctl_built *built;
 	struct named *named;
 	uint32_t part_count;
+	/* Parts with each counted as often as it is met on a walk without memory, as checks and the
+	 * serialiser walk: a type of types of types may be small and yet too large for that. */
+	uint32_t weight;
 	int depth;
 	int result; /* the first error */
 };
@@ -321,6 +325,9 @@ static const struct apus_type *build_struct(struct build *b, const struct apus_w
 			return NULL;
 	if (!lay_out(b, type, members))
 		return NULL;
+	/* Only of a descriptor that is good can more be asked. */
+	if (apus_type_check(type) != 0)
+		return fail(b, APUS_ENOTSUP);
 	type->plain_xcdr1 = apus_wire_is_plain(type, APUS_XCDR1);
 	type->plain_xcdr2 = apus_wire_is_plain(type, APUS_XCDR2);
 	return type;
@@ -395,10 +402,13 @@ static const struct apus_type *build_hash(struct build *b, const struct apus_wir
 {
 	const struct apus_wire_type_object *o = apus_ctl_types_get(b->types, hash);
 	struct named *n;
+	uint32_t weight;
 
 	for (n = b->named; n; n = n->next)
-		if (apus_wire_type_hash_equal(&n->hash, hash))
+		if (apus_wire_type_hash_equal(&n->hash, hash)) {
+			b->weight += n->weight;
 			return n->type ? n->type : fail(b, APUS_ENOTSUP);
+		}
 	if (!o)
 		return fail(b, APUS_ENOENT);
 	if (o->equivalence != APUS_WIRE_EK_COMPLETE)
@@ -409,7 +419,9 @@ static const struct apus_type *build_hash(struct build *b, const struct apus_wir
 	n->hash = *hash;
 	n->next = b->named;
 	b->named = n;
+	weight = b->weight;
 	n->type = (struct apus_type *)build_object(b, o);
+	n->weight = b->weight - weight;
 	return n->type;
 }
 
@@ -435,6 +447,8 @@ static const struct apus_type *build_ref(struct build *b, const struct apus_wire
 
 	if (b->result)
 		return NULL;
+	if (++b->weight > APUS_CTL_BUILD_WEIGHT_MAX)
+		return fail(b, APUS_ELIMIT);
 	if (b->depth == 2 * APUS_WIRE_TYPE_DEPTH_MAX)
 		return fail(b, APUS_ENOTSUP);
 	b->depth++;

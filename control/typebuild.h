@@ -16,6 +16,8 @@
 #define APUS_CTL_BUILD_IMAGE_MAX ((uint32_t)16 << 20)
 /** Descriptors one type may consist of. */
 #define APUS_CTL_BUILD_PARTS_MAX 4096
+/** Members of a type, and of its members' types, and so on. */
+#define APUS_CTL_BUILD_WEIGHT_MAX 16384
 
 struct apus_ctl_built;
 

@@ -85,6 +85,25 @@ def sub_without_idl():
             pub.stop()
 
 
+@case("types/idl-at-run-time")
+def idl_at_run_time():
+    """A type from a file has the two hashes Cyclone announces for it: they match strictly, both ways."""
+    idl = os.path.join(Paths.source, "tests", "interop", "peers", "shape.idl")
+    strict = ("--set", "type_matching=strict")
+    with World() as world:
+        sub = world.sub("cyclone", "Square", count=5)
+        pub = world.pub("apus", "Square", count=5, matched=1,
+                        extra=("--idl", idl, "--type", "ShapeType", *strict))
+        checks.complete(sub.finish(), 5, ("RED",))
+        pub.finish(code=None)
+    with World() as world:
+        sub = world.sub("apus", "Square", count=5,
+                        extra=("--idl", idl, "--type", "ShapeType", *strict))
+        pub = world.pub("cyclone", "Square", count=5, matched=1, linger=1.5, rate=20, settle=0.5)
+        checks.complete(sub.finish(), 5, ("RED",))
+        pub.finish(code=None)
+
+
 @case("types/evolved")
 def evolved():
     """Older and newer appendable and mutable types match, others do not; each side asks the other."""

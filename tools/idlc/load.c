@@ -4,6 +4,7 @@
  * Where idlc is missing the file is taken as it is, and a directive in it is a syntax error.
  */
 #include "load.h"
+#include "identity.h"
 #include "names.h"
 #include "types.h"
 #include <errno.h>
@@ -170,10 +171,10 @@ const struct apus_type *idl_load(const char *path, const char *name, char *error
 		return NULL;
 	}
 	free(text);
-	if (!name)
-		return only_topic(&types, error, error_bytes);
-	type = idl_types_find(&types, name);
-	if (!type)
+	type = name ? idl_types_find(&types, name) : only_topic(&types, error, error_bytes);
+	if (type)
+		idl_load_identity(path, (struct idl_type_node *)(void *)(uintptr_t)type);
+	else if (name)
 		snprintf(error, error_bytes, "there is no struct %s in it", name);
 	return type;
 }
