@@ -11,9 +11,9 @@
 
 /* Longest random delay of an answer: spreads the answers of a domain's participants to one newcomer. */
 #define ANSWER_JITTER_NS (10 * APUS_NS_PER_MS)
-/* Answers in one turn, and the pause before the next: bounds what N arrivals at once cost. */
-#define ANSWERS_PER_TURN 8
-#define ANSWER_PAUSE_NS  (10 * APUS_NS_PER_MS)
+/* Answers in so much time: bounds what N arrivals at once cost. */
+#define ANSWERS_AT_ONCE 8
+#define ANSWER_PAUSE_NS (10 * APUS_NS_PER_MS)
 /* From so many waiting answers on, one multicast announcement stands for all it reaches. */
 #define ANSWERS_MERGED 5
 /* RTPS header, INFO_TS, DATA header and inline QoS around an announcement; rounded up. */
@@ -64,8 +64,13 @@ struct apus_ctl_discovery {
 	struct payload scratch;
 	struct apus_mono next_announcement;
 	struct apus_mono last_multicast; /* 0: none yet */
-	struct apus_mono next_expiry;    /* not after the first lease that can run out */
-	struct apus_mono next_answer;    /* not after the first answer due */
+	struct apus_mono
+		crowd_since; /* answers that a multicast could have stood for are counted */
+	uint32_t crowd_answers;
+	struct apus_mono answers_since; /* begin of the present ANSWER_PAUSE_NS */
+	uint32_t answers_sent;          /* in it */
+	struct apus_mono next_expiry;   /* not after the first lease that can run out */
+	struct apus_mono next_answer;   /* not after the first answer due */
 	uint32_t burst_left;
 	uint64_t random;
 };
@@ -304,9 +309,20 @@ static void answer(struct apus_ctl_discovery *d, struct apus_mono now)
 	struct apus_mono multicast_again =
 		apus_mono_add(d->last_multicast, d->config.burst_period_ns);
 	struct apus_ctl_participant *p = NULL;
-	uint32_t sent = 0;
+	struct apus_mono resume;
+	uint32_t waiting;
 
-	if (mergeable(d) >= ANSWERS_MERGED && !apus_mono_before(now, multicast_again))
+	if (now.ns - d->answers_since.ns >= ANSWER_PAUSE_NS) {
+		d->answers_since = now;
+		d->answers_sent = 0;
+	}
+	if (now.ns - d->crowd_since.ns >= d->config.burst_period_ns) {
+		d->crowd_since = now;
+		d->crowd_answers = 0;
+	}
+	waiting = mergeable(d);
+	if ((waiting >= ANSWERS_MERGED || (waiting && d->crowd_answers >= ANSWERS_MERGED)) &&
+	    !apus_mono_before(now, multicast_again))
 		send_multicast(d, now);
 	d->next_answer = NEVER;
 	while ((p = apus_ctl_graph_next_participant(d->graph, p))) {
@@ -314,16 +330,23 @@ static void answer(struct apus_ctl_discovery *d, struct apus_mono now)
 
 		if (p->local || !peer->answer_due.ns)
 			continue;
-		if (sent < ANSWERS_PER_TURN && !apus_mono_before(now, peer->answer_due)) {
+		/* In a crowd it waits for the next announcement that stands for many. */
+		if (d->crowd_answers >= ANSWERS_MERGED && hears_multicast(d, p) &&
+		    apus_mono_before(now, multicast_again) &&
+		    apus_mono_before(peer->answer_due, multicast_again))
+			peer->answer_due = multicast_again;
+		if (d->answers_sent < ANSWERS_AT_ONCE && !apus_mono_before(now, peer->answer_due)) {
 			peer->answer_due.ns = 0;
+			d->crowd_answers += hears_multicast(d, p);
 			send_directly(d, p);
-			sent++;
+			d->answers_sent++;
 			continue;
 		}
 		d->next_answer = earlier(d->next_answer, peer->answer_due);
 	}
-	if (sent == ANSWERS_PER_TURN && apus_mono_before(d->next_answer, NEVER))
-		d->next_answer = apus_mono_add(now, ANSWER_PAUSE_NS);
+	resume = apus_mono_add(d->answers_since, ANSWER_PAUSE_NS);
+	if (d->answers_sent == ANSWERS_AT_ONCE && apus_mono_before(d->next_answer, resume))
+		d->next_answer = resume;
 }
 
 /* ---- leases ------------------------------------------------------------------------------------- */
