@@ -352,8 +352,8 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 		.inbox = {.exclusive = qos->ownership == APUS_EXCLUSIVE,
 			  .separation_ns = qos->time_filter_ns,
 			  .lifespan_ns = qos->lifespan_ns,
-			  .coherent = qos->coherent_access &&
-				      qos->access_scope > APUS_SCOPE_INSTANCE,
+			  .coherent =
+				  qos->coherent_access && qos->access_scope > APUS_SCOPE_INSTANCE,
 			  .history = {.keep_all = qos->history == APUS_KEEP_ALL,
 				      .depth = qos->depth,
 				      .max_samples = qos->max_samples,

@@ -351,9 +351,9 @@ static void compare(const struct apus_sample *got, const uint32_t *idx, uint32_t
 		assert_int_equal(info->disposed_generation_count, x->dgc);
 		assert_int_equal(info->no_writers_generation_count, x->nwgc);
 		assert_int_equal(info->sample_rank, after);
-		assert_int_equal(info->generation_rank,
-				 (int32_t)(m.at[idx[last]].dgc + m.at[idx[last]].nwgc - x->dgc -
-					   x->nwgc));
+		assert_int_equal(
+			info->generation_rank,
+			(int32_t)(m.at[idx[last]].dgc + m.at[idx[last]].nwgc - x->dgc - x->nwgc));
 		assert_int_equal(info->absolute_generation_rank,
 				 (int32_t)(k->dgc + k->nwgc - x->dgc - x->nwgc));
 	}

@@ -5,7 +5,10 @@ Method: an IDL file with a directive and every kind of member; samples through l
 namespace of its own, in each extensibility and both representations; what comes out as JSON is what
 went in. Wrong files and names are refused with exit code 2.
 
-Usage: check_cli.py APUS. Exit codes: 0 all hold, 1 some do not, 77 no right to make a namespace.
+Then every shape of shapes.py: its samples as JSON through `apus filter --idl`, with a condition on its
+first field that always holds.
+
+Usage: check_cli.py APUS DIFFERENTIAL. Exit codes: 0 all hold, 1 some do not, 77 no right to make a namespace.
 """
 import json
 import os
@@ -13,7 +16,9 @@ import subprocess
 import sys
 import tempfile
 
-APUS = os.path.abspath(sys.argv[1])
+APUS, DIFFERENTIAL = map(os.path.abspath, sys.argv[1:3])
+SHAPES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shapes.py")
+STRING, ARRAY, SEQUENCE = 16, 17, 18
 IDL = """
 #define LEGS 3
 module r {
@@ -81,6 +86,40 @@ def refusals(folder, path):
     expect(done.returncode == 2 and "mode" in done.stderr, f"no such label: {done.stderr}")
 
 
+def field(t):
+    """Path of the first field of a struct or union: a number or a string."""
+    for m in t["members"]:
+        path, inner = m["name"], m["type"]
+        while inner["kind"] == ARRAY:
+            path, inner = path + "[0]" * inner["dims"], inner["element"]
+        if inner["kind"] == SEQUENCE:
+            return path + ".length"
+        if inner["kind"] <= STRING:
+            return path
+        return f"{path}.{field(inner)}"
+    raise ValueError("no field in " + json.dumps(t))
+
+
+def shapes(folder):
+    """Every shape, loaded at run time."""
+    path = os.path.join(folder, "shapes.idl")
+    subprocess.run([sys.executable, SHAPES, "idl", path], check=True)
+    dump = subprocess.run([DIFFERENTIAL, "dump"], capture_output=True, text=True, check=True).stdout
+    types = {}
+    for line in dump.rstrip("\n").split("\n"):
+        word, first, rest = line.split(" ", 2)
+        if word == "type":
+            samples = types[first] = (field(json.loads(rest)), [])
+        else:
+            samples[1].append(rest)
+    for name, (where, samples) in types.items():
+        done = run("filter", f"{where} IS NULL OR {where} IS NOT NULL", "--idl", path, "--type",
+                   name.replace("_", "::", 1), stdin="\n".join(samples) + "\n")
+        expect(done.returncode == 0 and done.stdout == "true\n" * len(samples),
+               f"{name}, {where}: {done.returncode} {done.stderr}")
+    return len(types)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         for nested in ("final", "appendable", "mutable"):
@@ -90,7 +129,8 @@ def main():
                     stream(path, f"{outer} of {nested}, {representation}",
                            f"reliability=reliable,representation={representation}")
         refusals(folder, path)
-    print("18 streams,", len(failures), "failures")
+        count = shapes(folder)
+    print("18 streams,", count, "shapes,", len(failures), "failures")
     return 1 if failures else 0
 
 

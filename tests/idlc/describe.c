@@ -26,8 +26,9 @@ static void describe_default(const struct apus_member *m)
 
 void describe_type(const struct apus_type *type)
 {
-	printf("{\"kind\":%u,\"ext\":%u,\"bound\":%u,\"size\":%u", type->kind, type->extensibility,
-	       type->bound, type->size_bytes);
+	printf("{\"kind\":%u,\"ext\":%u,\"bound\":%u,\"size\":%u,\"dims\":%u", type->kind,
+	       type->extensibility, type->bound, type->size_bytes,
+	       type->dim_count ? type->dim_count : 1);
 	if (type->element) {
 		printf(",\"element\":");
 		describe_type(type->element);
