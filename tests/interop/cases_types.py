@@ -104,6 +104,25 @@ def idl_at_run_time():
         pub.finish(code=None)
 
 
+@case("types/fastdds-passes-over")
+def fastdds_passes_over():
+    """Fast DDS 2.9, which has an older form of type information, is not disturbed by ours, nor we by its
+    having none: they match by the type's name."""
+    idl = os.path.join(Paths.source, "tests", "interop", "peers", "shape.idl")
+    with World() as world:
+        path = world.capture()
+        sub = world.sub("fastdds", "Square", count=5)
+        pub = world.pub("apus", "Square", count=5, matched=1, extra=("--idl", idl))
+        checks.complete(sub.finish(), 5, ("RED",))
+        pub.finish(code=None)
+        checks.traffic_is_clean(world, path)
+    with World() as world:
+        sub = world.sub("apus", "Square", count=5, extra=("--idl", idl))
+        pub = world.pub("fastdds", "Square", count=5, matched=1, linger=1.5)
+        checks.complete(sub.finish(), 5, ("RED",))
+        pub.finish(code=None)
+
+
 @case("types/evolved")
 def evolved():
     """Older and newer appendable and mutable types match, others do not; each side asks the other."""
