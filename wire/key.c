@@ -240,6 +240,11 @@ static void finish_plan(struct apus_wire_keyplan *plan)
 		plan->string_only = leaf->wire_bytes == 0 &&
 				    (plan->step_count == 1 ||
 				     (plan->step_count == 2 && steps[0].op == STEP_OPEN));
+		if (leaf->count == 1 && !plan->indirect && leaf->type->kind <= APUS_KIND_ENUM &&
+		    leaf->type->kind != APUS_KIND_BOOL) {
+			plan->lone_bytes = leaf->wire_bytes;
+			plan->lone_offset = leaf->offset_bytes;
+		}
 	}
 }
 
@@ -578,6 +583,44 @@ static int extract_string(const struct apus_wire_keyplan *plan, struct apus_wire
 	return (int)bytes + 4;
 }
 
+/* The key of a sample in memory where that is one number: no list of leaves to make. */
+static inline int lone_key(const struct apus_wire_keyplan *plan, const void *sample,
+			   uint8_t *key_out)
+{
+	const uint8_t *src = (const uint8_t *)sample + plan->lone_offset;
+	const bool swap = __BYTE_ORDER__ != __ORDER_BIG_ENDIAN__;
+	uint16_t v16;
+	uint32_t v32;
+	uint64_t v64;
+
+	switch (plan->lone_bytes) {
+	case 1: key_out[0] = src[0]; break;
+	case 2:
+		memcpy(&v16, src, 2);
+		v16 = swap ? __builtin_bswap16(v16) : v16;
+		memcpy(key_out, &v16, 2);
+		break;
+	case 4:
+		memcpy(&v32, src, 4);
+		v32 = swap ? __builtin_bswap32(v32) : v32;
+		memcpy(key_out, &v32, 4);
+		break;
+	default:
+		memcpy(&v64, src, 8);
+		v64 = swap ? __builtin_bswap64(v64) : v64;
+		memcpy(key_out, &v64, 8);
+		break;
+	}
+	return plan->lone_bytes;
+}
+
+/* True if the body is the memory image of the type, whole. */
+static inline bool is_image(const struct apus_wire_cdr *c, const struct apus_type *type)
+{
+	return !c->swap && apus_wire_says_plain(type, c->xcdr2) && c->end >= type->size_bytes &&
+	       c->end - type->size_bytes < 4;
+}
+
 int apus_wire_key_extract(const struct apus_wire_keyplan *plan, const uint8_t *payload,
 			  size_t payload_bytes, bool key_only, uint8_t *key_out,
 			  size_t key_bytes_max)
@@ -592,6 +635,9 @@ int apus_wire_key_extract(const struct apus_wire_keyplan *plan, const uint8_t *p
 		return APUS_EENCODING;
 	if (plan->string_only && !c.delimited)
 		return extract_string(plan, &c, key_only, key_out, key_bytes_max);
+	if (plan->lone_bytes && !key_only && key_bytes_max >= plan->lone_bytes &&
+	    is_image(&c, plan->type))
+		return lone_key(plan, c.base, key_out);
 	found = key_only ? leaves_from_key_payload(plan, &c, refs)
 			 : leaves_by_declaration(plan, &c, false, refs);
 	if (!found)
@@ -604,6 +650,8 @@ int apus_wire_key_from_sample(const struct apus_wire_keyplan *plan, const void *
 {
 	struct leaf_ref refs[APUS_WIRE_KEY_LEAVES_MAX];
 
+	if (plan->lone_bytes && key_bytes_max >= plan->lone_bytes)
+		return lone_key(plan, sample, key_out);
 	if (plan->indirect) {
 		if (key_bytes_max > plan->max_bytes)
 			key_bytes_max = plan->max_bytes;

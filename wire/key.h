@@ -46,11 +46,13 @@ struct apus_wire_keyplan {
 	uint32_t max_bytes; /* = apus_wire_key_max() */
 	uint16_t step_count;
 	uint16_t leaf_count;
-	bool use_md5;      /* the longest possible key exceeds 16 bytes */
-	bool string_only;  /* final or appendable, the only key is a string as first member */
-	bool indirect;     /* some key is held by pointer */
-	bool fast_differs; /* apus_wire_key_hash_fast() may differ from apus_wire_key_hash() */
-	bool fast_md5;     /* the longest possible key of that form exceeds 16 bytes */
+	bool use_md5;         /* the longest possible key exceeds 16 bytes */
+	bool string_only;     /* final or appendable, the only key is a string as first member */
+	bool indirect;        /* some key is held by pointer */
+	bool fast_differs;    /* apus_wire_key_hash_fast() may differ from apus_wire_key_hash() */
+	bool fast_md5;        /* the longest possible key of that form exceeds 16 bytes */
+	uint8_t lone_bytes;   /* the only key is one number of this size, in place; else 0 */
+	uint32_t lone_offset; /* and where it lies in the outermost C struct */
 	struct apus_wire_keystep steps[APUS_WIRE_KEY_STEPS_MAX];
 	uint16_t
 		canonical[APUS_WIRE_KEY_LEAVES_MAX]; /* canonical[i]: step index of the i-th leaf */

@@ -98,6 +98,8 @@ SHAPES = {
     "deep": "n::UEnum a; sequence<n::Mut> b; n::App c[2]; sequence<n::UApp> d; @optional n::Mut e;",
     # keyed
     "key_int": "@key long k; double v;",
+    "key_plain": "@key unsigned long long k; double a; long b; long c;",
+    "key_plain_behind": "double a; long b; @key unsigned short k; short c;",
     "key_two": "@key long long k1; octet x; @key short k2; string v;",
     "key_big": "octet x; @key long k[8]; double v;",
     "key_string": "@key string k; long v;",
