@@ -78,10 +78,19 @@ static void turn(struct pair *p)
 		}                                                                    \
 	} while (0)
 
+/* Somebody else may run the same test on this machine. */
+static const char *own(const char *topic)
+{
+	static char name[64];
+
+	snprintf(name, sizeof(name), "%s-%d", topic, (int)getpid());
+	return name;
+}
+
 static struct apus_writer *writer(struct apus_participant *p, const char *topic,
 				  const struct apus_qos *qos)
 {
-	struct apus_endpoint_options o = {.topic = topic, .type = &apus_shape_type, .qos = qos};
+	struct apus_endpoint_options o = {.topic = own(topic), .type = &apus_shape_type, .qos = qos};
 	struct apus_writer *w = NULL;
 
 	assert_int_equal(apus_writer_create(p, &o, &w), 0);
@@ -91,7 +100,7 @@ static struct apus_writer *writer(struct apus_participant *p, const char *topic,
 static struct apus_reader *reader(struct apus_participant *p, const char *topic,
 				  const struct apus_qos *qos)
 {
-	struct apus_endpoint_options o = {.topic = topic, .type = &apus_shape_type, .qos = qos};
+	struct apus_endpoint_options o = {.topic = own(topic), .type = &apus_shape_type, .qos = qos};
 	struct apus_reader *r = NULL;
 
 	assert_int_equal(apus_reader_create(p, &o, &r), 0);
@@ -149,7 +158,7 @@ static void incompatible_and_inconsistent(void **state)
 	struct apus_observer o = {0};
 	struct apus_incompatible_status s;
 	struct apus_inconsistent_status n;
-	struct apus_endpoint_options other = {.topic = "Strict", .type = &apus_blob_type};
+	struct apus_endpoint_options other = {.topic = own("Strict"), .type = &apus_blob_type};
 	struct apus_writer *w;
 	struct apus_reader *r;
 

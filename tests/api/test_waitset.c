@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -47,8 +48,11 @@ struct ends {
 static struct ends ends(const char *mode)
 {
 	struct apus_qos qos;
-	struct apus_endpoint_options o = {.topic = "Wait", .type = &apus_shape_type, .qos = &qos};
+	char topic[64]; /* somebody else may run the same test on this machine */
+	struct apus_endpoint_options o = {.topic = topic, .type = &apus_shape_type, .qos = &qos};
 	struct ends e = {.p = participant(mode)};
+
+	snprintf(topic, sizeof(topic), "Wait-%d", (int)getpid());
 
 	apus_qos_writer_default(&qos);
 	assert_int_equal(apus_writer_create(e.p, &o, &e.w), 0);
