@@ -170,6 +170,7 @@ static int make_dp_writer(struct apus_participant *p, struct apus_writer *w,
 		.deadline_ns = qos->deadline_ns,
 		.liveliness = qos->liveliness,
 		.lease_ns = qos->lease_ns,
+		.lifespan_ns = qos->lifespan_ns,
 		.publisher = w->publisher ? &w->publisher->dp : NULL,
 		.batch_bytes = qos->batch_bytes,
 		.batch_delay_ns = qos->batch_delay_ns,
@@ -317,6 +318,31 @@ void apus_writer_destroy(struct apus_writer *writer)
 	changed(p);
 	pthread_mutex_unlock(&p->lock);
 	free_writer(writer);
+}
+
+int apus_writer_set_strength(struct apus_writer *writer, int32_t strength)
+{
+	struct apus_participant *p = writer->participant;
+	const struct apus_wire_endpoint_record *old;
+	int rc = 0;
+
+	if (!apus_dp_alive(writer->fork_count))
+		return APUS_ECLOSED;
+	pthread_mutex_lock(&p->lock);
+	old = writer->endpoint->record;
+	if (old->qos.ownership != APUS_EXCLUSIVE) {
+		rc = APUS_EINVAL;
+	} else if (old->qos.strength != strength) {
+		memcpy(p->scratch, old, apus_wire_endpoint_record_bytes(old));
+		p->scratch->qos.strength = strength;
+		apus_dp_worker_take_turn(p->control);
+		rc = apus_ctl_discovery_change_local(p->discovery, p->scratch,
+						     writer->endpoint->generation + 1);
+		apus_dp_worker_end_turn(p->control);
+		changed(p);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return rc < 0 ? rc : 0;
 }
 
 /* --- readers ------------------------------------------------------------------------------------- */

@@ -232,6 +232,7 @@ static const struct named writer_counters[] = {
 	COUNTER(apus_dp_writer_counters, written, "writer.written"),
 	COUNTER(apus_dp_writer_counters, batches, "writer.batches"),
 	COUNTER(apus_dp_writer_counters, displaced, "writer.displaced"),
+	COUNTER(apus_dp_writer_counters, expired, "writer.expired"),
 	COUNTER(apus_dp_writer_counters, data_sent, "writer.data"),
 	COUNTER(apus_dp_writer_counters, repairs, "writer.repairs"),
 	COUNTER(apus_dp_writer_counters, suppressed, "writer.suppressed"),

@@ -326,6 +326,8 @@ static int reserve(struct apus_dp_writer *w, const struct apus_dp_write *change,
 {
 	int rc = try_reserve(w, change, idx_out);
 
+	if (rc == APUS_EAGAIN && apus_dp_writer_purge(w, now) > 0)
+		rc = try_reserve(w, change, idx_out);
 	if (rc == APUS_EAGAIN && w->sent < w->last) {
 		serve(w, now, true);
 		rc = try_reserve(w, change, idx_out);
@@ -372,6 +374,7 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 		.kind = change->kind,
 		.key_only = change->key_only,
 		.marks = change->marks,
+		.expires_at = apus_dp_writer_expiry(writer, change->source, now),
 	};
 	int rc = reserve(writer, change, &e.instance_idx, now);
 	uint32_t displaced;
@@ -420,6 +423,7 @@ static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 					  offsetof(struct apus_dp_writer, hb_timer));
 	bool lagging = false;
 
+	apus_dp_writer_purge(w, now);
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		struct apus_dp_writer_state *s = &w->states[w->order[i]];
 

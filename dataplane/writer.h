@@ -41,6 +41,7 @@ struct apus_dp_writer_config {
 	int64_t deadline_ns;                 /* offered; 0 or APUS_INFINITE_NS = none */
 	uint8_t liveliness;                  /* enum apus_liveliness */
 	int64_t lease_ns;                    /* 0 or APUS_INFINITE_NS = none */
+	int64_t lifespan_ns; /* 0 or APUS_INFINITE_NS = none */
 	struct apus_dp_publisher *publisher; /* its group; NULL: of its own */
 	uint32_t batch_bytes;   /* payloads gathered before they are sent; 0: each write sends */
 	int64_t batch_delay_ns; /* longest time a sample waits for that */
@@ -69,6 +70,7 @@ struct apus_dp_writer_counters {
 	struct apus_counter written;
 	struct apus_counter batches;    /* times several held samples left together */
 	struct apus_counter displaced;  /* samples displaced by KEEP_LAST */
+	struct apus_counter expired;    /* samples whose lifespan ended while they waited */
 	struct apus_counter data_sent;  /* DATA submessages, repairs included */
 	struct apus_counter repairs;    /* DATA sent again on request */
 	struct apus_counter suppressed; /* requests for what had just been sent again */
@@ -325,6 +327,11 @@ void apus_dp_writer_enlist(struct apus_dp_writer *writer, struct apus_mono now);
 /** A sample of an instance was written: deadline, liveliness. kind: enum apus_change. */
 void apus_dp_writer_wrote(struct apus_dp_writer *writer, uint32_t instance_idx, uint8_t kind,
 			  struct apus_mono now);
+/** When a sample written now with this source time expires. */
+struct apus_mono apus_dp_writer_expiry(const struct apus_dp_writer *writer, struct apus_wall source,
+				       struct apus_mono now);
+/** Drops samples whose lifespan has ended: who asks for them gets a GAP. Those not sent yet are spared. */
+uint32_t apus_dp_writer_purge(struct apus_dp_writer *writer, struct apus_mono now);
 /** A key index of the cache stands for another instance from here on. */
 void apus_dp_writer_new_instance(struct apus_dp_writer *writer, uint32_t instance_idx);
 /** The application asserts a manual writer's liveliness; by topic, readers get a HEARTBEAT that says so. */

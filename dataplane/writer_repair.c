@@ -198,6 +198,7 @@ unsigned apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus
 	apus_dp_writer_heard(writer, s);
 	s->heard = now;
 	s->ack_count = acknack->count;
+	apus_dp_writer_purge(writer, now);
 	if (s->awaited && has_answered(writer, s, acknack, from)) {
 		/* From here on it is sent to, and asks for what was written meanwhile. */
 		s->awaited = false;

@@ -165,6 +165,41 @@ void apus_dp_writer_wrote(struct apus_dp_writer *writer, uint32_t instance_idx, 
 	apus_dp_alarm_hint(&writer->worker->alarms, &writer->alarm, apus_mono_add(now, period));
 }
 
+/* --- lifespan ------------------------------------------------------------------------------------- */
+
+struct apus_mono apus_dp_writer_expiry(const struct apus_dp_writer *writer, struct apus_wall source,
+				       struct apus_mono now)
+{
+	int64_t age = 0, wall;
+
+	if (!apus_dp_is_finite(writer->config.lifespan_ns))
+		return (struct apus_mono){INT64_MAX};
+	/* The age at the writing is taken once against the wall clock; from here on time is monotonic. */
+	wall = apus_wall_now().ns;
+	if (source.ns != APUS_WALL_NONE.ns && source.ns < wall &&
+	    __builtin_sub_overflow(wall, source.ns, &age))
+		age = INT64_MAX;
+	if (age >= writer->config.lifespan_ns)
+		return now;
+	return apus_mono_add(now, writer->config.lifespan_ns - age);
+}
+
+uint32_t apus_dp_writer_purge(struct apus_dp_writer *writer, struct apus_mono now)
+{
+	struct apus_dp_cache *c = &writer->cache;
+	uint32_t count = 0;
+
+	if (!apus_dp_is_finite(writer->config.lifespan_ns))
+		return 0;
+	while (c->head != APUS_SHM_NO_SLOT && c->entries[c->head].seq <= writer->sent &&
+	       c->entries[c->head].expires_at.ns <= now.ns) {
+		apus_dp_cache_remove(c, c->head);
+		count++;
+	}
+	apus_counter_add(&writer->counters.expired, count);
+	return count;
+}
+
 /* --- looking unasked ------------------------------------------------------------------------------ */
 
 static struct apus_mono next_due(struct apus_dp_writer *w, struct apus_mono now)

@@ -369,19 +369,6 @@ static int check_side(struct parse *p, size_t position, const struct word *word)
 	return 0;
 }
 
-/* Values that the QoS could hold, but that would have no effect in this version. */
-static int check_effect(struct parse *p, size_t position, const struct word *word,
-			const char *value)
-{
-	if (word->policy == APUS_POLICY_LIVELINESS && p->is_writer &&
-	    p->words->qos.liveliness != APUS_AUTOMATIC)
-		return refuse(p, position, strlen(value),
-			      "liveliness %s has no effect for writers in this version: only "
-			      "automatic:LEASE has",
-			      value);
-	return 0;
-}
-
 /* One word, "name=value", in a buffer of its own; `position` is where it stands. */
 static int read_word(struct parse *p, char *name, size_t position)
 {
@@ -407,7 +394,7 @@ static int read_word(struct parse *p, char *name, size_t position)
 	if (!word->read(p->words, equals + 1))
 		return refuse(p, value_position, strlen(equals + 1), "%s=%s: should be %s", name,
 			      equals + 1, word->values);
-	return check_effect(p, value_position, word, equals + 1);
+	return 0;
 }
 
 /* The library finds it out when it knows all capacities; here it can still be shown in place. */

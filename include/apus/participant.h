@@ -102,6 +102,11 @@ APUS_API struct apus_guid apus_writer_guid(const struct apus_writer *writer);
 /** Name of the topic it writes; lives as long as the writer. */
 APUS_API const char *apus_writer_topic(const struct apus_writer *writer);
 
+/** Changes the ownership strength the writer offers; readers follow it from the next sample on. Returns 0,
+ *  APUS_EINVAL (shared ownership: it would have no effect), APUS_ECLOSED, APUS_ELIMIT (not announced: the history
+ *  of discovery is full; call again). */
+APUS_API int apus_writer_set_strength(struct apus_writer *writer, int32_t strength);
+
 /** How a sample ends or begins, for apus_write_as(). */
 enum apus_change {
 	APUS_ALIVE = 0,

@@ -535,6 +535,75 @@ static void liveliness_manual_by_topic(void **state)
 	liveliness(p, APUS_MANUAL_BY_TOPIC, p->a);
 }
 
+static int32_t take_x(struct apus_reader *r)
+{
+	struct apus_shape shape;
+	struct apus_sample s;
+	int32_t x = -1;
+
+	while (apus_take(r, &s, 1, NULL) == 1) {
+		if (s.info.valid_data &&
+		    apus_type_decode(&apus_shape_type, s.payload, s.payload_bytes, false, &shape,
+				     NULL, 0) >= 0)
+			x = shape.x;
+		apus_return(r, &s, 1);
+	}
+	return x;
+}
+
+/* The stronger writer owns the instance; strengths that change at run time are followed; a shared writer has
+ * none to change. */
+static void strength_is_followed(void **state)
+{
+	struct pair *p = *state;
+	struct apus_qos qos;
+	struct apus_writer *a, *b, *shared;
+	struct apus_reader *r;
+	int32_t x = -1;
+
+	apus_qos_writer_default(&qos);
+	qos.ownership = APUS_EXCLUSIVE;
+	qos.strength = 5;
+	a = writer(p->a, "Own", &qos);
+	qos.strength = 3;
+	b = writer(p->a, "Own", &qos);
+	shared = writer(p->a, "Shared", NULL);
+	apus_qos_reader_default(&qos);
+	qos.ownership = APUS_EXCLUSIVE;
+	qos.reliability = APUS_RELIABLE;
+	r = reader(p->b, "Own", &qos);
+	UNTIL(p, apus_writer_matched(a) == 1 && apus_writer_matched(b) == 1 &&
+			 apus_reader_matched(r) == 2);
+	assert_int_equal(put(b, "RED", 30), 0);
+	UNTIL(p, take_x(r) == 30);
+	assert_int_equal(put(a, "RED", 50), 0); /* takes over on the sample that proves it exists */
+	UNTIL(p, take_x(r) == 50);
+	assert_int_equal(put(b, "RED", 31), 0);
+	assert_int_equal(put(a, "RED", 51), 0);
+	UNTIL(p, (x = take_x(r)) != -1);
+	assert_int_equal(x, 51);
+	assert_int_equal(apus_writer_set_strength(b, 9), 0);
+	for (int i = 100; x != i - 1; i++) { /* until the reader has heard of it */
+		assert_int_equal(put(b, "RED", i), 0);
+		for (int k = 0; k < 5; k++)
+			turn(p);
+		x = take_x(r);
+	}
+	assert_int_equal(put(a, "RED", 52), 0);
+	assert_int_equal(put(b, "RED", 99), 0);
+	UNTIL(p, (x = take_x(r)) != -1);
+	assert_int_equal(x, 99);
+	/* The owner departs: the other is heard again. */
+	apus_writer_destroy(b);
+	UNTIL(p, apus_reader_matched(r) == 1);
+	assert_int_equal(put(a, "RED", 53), 0);
+	UNTIL(p, take_x(r) == 53);
+	assert_int_equal(apus_writer_set_strength(shared, 1), APUS_EINVAL);
+	apus_writer_destroy(shared);
+	apus_writer_destroy(a);
+	apus_reader_destroy(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -544,6 +613,7 @@ int main(void)
 		cmocka_unit_test(listeners_are_called_from_dispatch),
 		cmocka_unit_test(participant_listener_on_a_worker),
 		cmocka_unit_test(deadlines_on_both_sides),
+		cmocka_unit_test(strength_is_followed),
 		cmocka_unit_test(liveliness_automatic),
 		cmocka_unit_test(liveliness_manual_by_participant),
 		cmocka_unit_test(liveliness_manual_by_topic),

@@ -199,9 +199,6 @@ static void without_effect(void **state)
 		"destination_order has no effect in this version and is therefore refused");
 	refused("strength=3", false, 0, 8, "strength is for writers only");
 	refused("time_filter=1ms", true, 0, 11, "time_filter is for readers only");
-	refused("liveliness=manual_by_participant:2s", true, 11, 24,
-		"liveliness manual_by_participant:2s has no effect for writers in this version: "
-		"only automatic:LEASE has");
 }
 
 static void contradictions(void **state)
