@@ -2,6 +2,8 @@
 /* Admission: the steps of admit.h, in their order. Everything before store_sample() only tests. */
 #include "dataplane/admit.h"
 
+#include "base/atomics.h"
+
 #include <string.h>
 
 /* ---- set-up --------------------------------------------------------------------------------- */
@@ -468,6 +470,7 @@ enum apus_dp_admit_result apus_dp_admit(struct apus_dp_inbox *inbox,
 	*out = (struct apus_dp_admission){.entry_idx = APUS_DP_NONE};
 	if (!is_sound(inbox, arrival))
 		return finish(inbox, out, APUS_DP_MALFORMED);
+	apus_dp_inbox_expire_leases(inbox, now); /* one comparison until one has lapsed */
 	apus_dp_history_purge(&inbox->history, now);
 	if (inbox->sets) {
 		if (!turn_set(inbox, arrival, now, out))
@@ -533,35 +536,64 @@ uint32_t apus_dp_inbox_unmatch(struct apus_dp_inbox *inbox, uint32_t slot, struc
 
 	if (slot >= inbox->peers.capacity || !inbox->peers.peers[slot].used)
 		return 0;
+	changed = apus_dp_inbox_expire_leases(inbox, now);
 	if (inbox->sets && inbox->sets[slot].first) {
 		break_set(inbox, &inbox->sets[slot]);
 		apus_dp_inbox_settle_set(inbox, slot, now);
 	}
-	changed = writer_gone(inbox, slot, now);
+	changed += writer_gone(inbox, slot, now);
 	apus_dp_peers_remove(&inbox->peers, slot, now);
 	return changed;
 }
 
-uint32_t apus_dp_inbox_expire_leases(struct apus_dp_inbox *inbox, struct apus_mono now)
+/* The writer whose lapse by `now` has to be carried to the instances next: the earliest. Finds out besides when
+ * the next of the others lapses. */
+static struct apus_dp_peer *next_lapsed(struct apus_dp_peers *p, struct apus_mono now)
 {
-	uint32_t changed = 0;
+	struct apus_dp_peer *first = NULL;
 
-	for (uint32_t slot = 0; slot < inbox->peers.capacity; slot++) {
-		struct apus_dp_peer *peer = &inbox->peers.peers[slot];
+	p->due_ns = INT64_MAX;
+	for (uint32_t slot = 0; slot < p->capacity; slot++) {
+		struct apus_dp_peer *peer = &p->peers[slot];
+		struct apus_mono due;
 
-		if (!peer->used)
+		if (!peer->used || !apus_dp_is_finite(peer->lease.lease_ns))
 			continue;
-		apus_dp_peer_expire(&inbox->peers, peer, now);
+		apus_dp_peer_expire(p, peer, now);
+		due = apus_dp_lease_due(&peer->lease);
+		if (due.ns < p->due_ns)
+			p->due_ns = due.ns;
 		if (peer->lease.alive || peer->swept)
 			continue;
-		peer->swept = true;
-		changed += writer_gone(inbox, slot, now);
+		if (!first || apus_mono_add(peer->lease.since, peer->lease.lease_ns).ns <
+				      apus_mono_add(first->lease.since, first->lease.lease_ns).ns)
+			first = peer;
 	}
+	return first;
+}
+
+uint32_t apus_dp_inbox_expire_leases(struct apus_dp_inbox *inbox, struct apus_mono now)
+{
+	struct apus_dp_peers *p = &inbox->peers;
+	struct apus_dp_peer *peer;
+	uint32_t changed = 0;
+
+	if (APUS_LIKELY(now.ns < p->due_ns))
+		return 0;
+	/* Each at the instant of its lapse, in their order: as if a timer had fired then. */
+	while ((peer = next_lapsed(p, now))) {
+		peer->swept = true;
+		changed += writer_gone(inbox, (uint32_t)(peer - p->peers),
+				       apus_mono_add(peer->lease.since, peer->lease.lease_ns));
+	}
+	inbox->lapsed += changed;
 	return changed;
 }
 
 void apus_dp_inbox_assert(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now)
 {
-	if (slot < inbox->peers.capacity && inbox->peers.peers[slot].used)
-		assert_peer(inbox, slot, now);
+	if (slot >= inbox->peers.capacity || !inbox->peers.peers[slot].used)
+		return;
+	apus_dp_inbox_expire_leases(inbox, now);
+	assert_peer(inbox, slot, now);
 }

@@ -115,6 +115,7 @@ struct apus_dp_inbox {
 	const void *filter_context;
 	uint64_t filter_generation;
 	struct apus_dp_inbox_counters counters;
+	uint64_t lapsed; /* instances that lost their last writer to a lapse, so far */
 };
 
 /** Bytes of memory init needs (history, instances, peers); 0 if the options are out of range. */
@@ -156,7 +157,8 @@ int apus_dp_inbox_match(struct apus_dp_inbox *inbox, uint32_t slot, const struct
  *  NO_WRITERS (0: nothing new to read). */
 uint32_t apus_dp_inbox_unmatch(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now);
 /** Books lapsed leases; a writer that lapsed loses its registrations and ownerships as if unmatched, but
- *  stays. Returns the number of instances that became NO_WRITERS. O(peers). */
+ *  stays. It takes effect at the instant of the lapse, however late anybody asks; admission asks, too. Returns the
+ *  number of instances that became NO_WRITERS. O(peers) if a lease may have lapsed, else one comparison. */
 uint32_t apus_dp_inbox_expire_leases(struct apus_dp_inbox *inbox, struct apus_mono now);
 /** An assertion without a sample (HEARTBEAT with liveliness flag, participant liveliness message). */
 void apus_dp_inbox_assert(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now);

@@ -272,12 +272,15 @@ int apus_reader_inconsistent_status(struct apus_reader *reader, struct apus_obse
 int apus_reader_deadline_status(struct apus_reader *reader, struct apus_observer *observer,
 				struct apus_deadline_status *status_out)
 {
+	struct apus_mono now;
 	apus_instance last;
 	uint64_t total;
 
 	CHECK(reader, status_out);
 	apus_dp_worker_take_turn(reader->worker);
-	total = apus_dp_reader_deadlines(reader->dp, apus_mono_now(), &last);
+	now = apus_mono_now();
+	apus_dp_reader_expire(reader->dp, now); /* instances without writers miss no deadlines */
+	total = apus_dp_reader_deadlines(reader->dp, now, &last);
 	apus_dp_worker_end_turn(reader->worker);
 	*status_out = (struct apus_deadline_status){
 		.total = total,
@@ -392,6 +395,7 @@ void apus_dp_reader_totals(struct apus_reader *reader, uint32_t mask,
 	if (!(mask & ~BOARD_MASK))
 		return;
 	apus_dp_worker_take_turn(reader->worker);
+	apus_dp_reader_expire(r, apus_mono_now());
 	if (mask & APUS_STATUS_LIVELINESS_CHANGED)
 		count_writers(r, &l);
 	totals_out[APUS_DP_AT_ALIVE] = l.alive;

@@ -42,8 +42,8 @@ struct apus_dp_entry {
 	uint32_t next, prev; /* by sequence number */
 	uint32_t inst_next;  /* newer sample of the instance */
 	uint32_t inst_prev;
-	uint8_t kind;  /* enum apus_change */
-	bool key_only; /* the payload is a key */
+	uint8_t kind;                /* enum apus_change */
+	bool key_only;               /* the payload is a key */
 	struct apus_mono expires_at; /* the user's: its lifespan ends; INT64_MAX = never */
 	struct apus_dp_marks marks;
 	bool judged; /* the user's: it holds verdicts of filters for this sample */

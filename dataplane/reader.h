@@ -205,6 +205,7 @@ struct apus_dp_reader {
 	uint64_t news;        /* times something became readable */
 	uint64_t window_lost; /* samples that never came, all writers together */
 	uint64_t flips_told;  /* of inbox.peers.flips */
+	uint64_t lapsed_told; /* of inbox.lapsed */
 	int64_t lease_min;    /* shortest finite lease of its writers; for the alarm */
 	int last_refusal;     /* enum apus_dp_refusal of the last rejected sample */
 	apus_instance last_refused;

@@ -22,6 +22,10 @@ static int64_t period_of(const struct apus_dp_reader *r)
 
 void apus_dp_reader_note_flips(struct apus_dp_reader *r)
 {
+	if (r->lapsed_told != r->inbox.lapsed) {
+		r->lapsed_told = r->inbox.lapsed;
+		apus_dp_reader_raise(r);
+	}
 	if (r->flips_told == r->inbox.peers.flips)
 		return;
 	r->flips_told = r->inbox.peers.flips;
@@ -30,10 +34,9 @@ void apus_dp_reader_note_flips(struct apus_dp_reader *r)
 
 void apus_dp_reader_expire(struct apus_dp_reader *reader, struct apus_mono now)
 {
-	if (!reader->inbox.peers.leased)
+	if (now.ns < reader->inbox.peers.due_ns)
 		return;
-	if (apus_dp_inbox_expire_leases(&reader->inbox, now) > 0)
-		apus_dp_reader_raise(reader);
+	apus_dp_inbox_expire_leases(&reader->inbox, now);
 	apus_dp_reader_note_flips(reader);
 }
 

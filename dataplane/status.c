@@ -73,13 +73,22 @@ void apus_dp_peers_init(struct apus_dp_peers *p, struct apus_dp_peer *memory, ui
 {
 	if (capacity > 0)
 		memset(memory, 0, capacity * sizeof(*memory));
-	*p = (struct apus_dp_peers){.peers = memory, .capacity = capacity};
+	*p = (struct apus_dp_peers){.peers = memory, .capacity = capacity, .due_ns = INT64_MAX};
 }
 
 static void flip(struct apus_dp_peers *p, const struct apus_dp_peer *peer)
 {
 	p->flips++;
 	p->last = peer->guid;
+}
+
+/* A lease may lapse earlier than those known. */
+static void hurry(struct apus_dp_peers *p, const struct apus_dp_peer *peer)
+{
+	struct apus_mono due = apus_dp_lease_due(&peer->lease);
+
+	if (due.ns < p->due_ns)
+		p->due_ns = due.ns;
 }
 
 bool apus_dp_peer_expire(struct apus_dp_peers *p, struct apus_dp_peer *peer, struct apus_mono now)
@@ -97,7 +106,9 @@ void apus_dp_peer_assert(struct apus_dp_peers *p, struct apus_dp_peer *peer, str
 	apus_dp_peer_expire(p, peer, now);
 	if (!peer->lease.alive) {
 		peer->lease.alive = true;
+		peer->lease.since = now;
 		flip(p, peer);
+		hurry(p, peer);
 	}
 	peer->lease.since = now;
 	peer->swept = false;
@@ -131,6 +142,7 @@ int apus_dp_peers_set(struct apus_dp_peers *p, uint32_t slot, const struct apus_
 	peer->strength = strength;
 	peer->lifespan_ns = lifespan_ns;
 	peer->used = true;
+	hurry(p, peer);
 	return 0;
 }
 

@@ -96,6 +96,7 @@ struct apus_dp_peers {
 	uint64_t flips;      /* arrivals, departures, lapses and revivals so far */
 	struct apus_guid last; /* writer of the last of them */
 	uint32_t leased;       /* writers with a lease that can lapse */
+	int64_t due_ns;        /* no lease lapses before; INT64_MAX = none will */
 };
 
 void apus_dp_peers_init(struct apus_dp_peers *p, struct apus_dp_peer *memory, uint32_t capacity);

@@ -41,7 +41,7 @@ struct apus_dp_writer_config {
 	int64_t deadline_ns;                 /* offered; 0 or APUS_INFINITE_NS = none */
 	uint8_t liveliness;                  /* enum apus_liveliness */
 	int64_t lease_ns;                    /* 0 or APUS_INFINITE_NS = none */
-	int64_t lifespan_ns; /* 0 or APUS_INFINITE_NS = none */
+	int64_t lifespan_ns;                 /* 0 or APUS_INFINITE_NS = none */
 	struct apus_dp_publisher *publisher; /* its group; NULL: of its own */
 	uint32_t batch_bytes;   /* payloads gathered before they are sent; 0: each write sends */
 	int64_t batch_delay_ns; /* longest time a sample waits for that */

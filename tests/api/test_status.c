@@ -90,7 +90,8 @@ static const char *own(const char *topic)
 static struct apus_writer *writer(struct apus_participant *p, const char *topic,
 				  const struct apus_qos *qos)
 {
-	struct apus_endpoint_options o = {.topic = own(topic), .type = &apus_shape_type, .qos = qos};
+	struct apus_endpoint_options o = {
+		.topic = own(topic), .type = &apus_shape_type, .qos = qos};
 	struct apus_writer *w = NULL;
 
 	assert_int_equal(apus_writer_create(p, &o, &w), 0);
@@ -100,7 +101,8 @@ static struct apus_writer *writer(struct apus_participant *p, const char *topic,
 static struct apus_reader *reader(struct apus_participant *p, const char *topic,
 				  const struct apus_qos *qos)
 {
-	struct apus_endpoint_options o = {.topic = own(topic), .type = &apus_shape_type, .qos = qos};
+	struct apus_endpoint_options o = {
+		.topic = own(topic), .type = &apus_shape_type, .qos = qos};
 	struct apus_reader *r = NULL;
 
 	assert_int_equal(apus_reader_create(p, &o, &r), 0);

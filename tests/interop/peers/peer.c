@@ -20,7 +20,9 @@ static const char help[] =
 	"  --depth N|--keep-all     history (keep last 1)\n"
 	"  --partition P            repeatable\n"
 	"  --ownership shared|exclusive   --strength N\n"
-	"  --deadline MS  --lifespan MS   (infinite)\n"
+	"  --deadline MS  --lifespan MS   (infinite)   --latency MS (0)   --by-source\n"
+	"  --liveliness automatic|participant|topic   --live MS   (automatic, infinite)\n"
+	"  --assert MS              pub: while lingering, assert liveliness that often (never)\n"
 	"  --lease S                participant lease (the vendor's default)\n"
 	"  --count N                samples to write, or to await (0: no end)\n"
 	"  --not-alive N            sub: also await N not-alive states (0)\n"
@@ -97,6 +99,11 @@ enum {
 	OPT_DEADLINE,
 	OPT_LIFESPAN,
 	OPT_LEASE,
+	OPT_LIVELINESS,
+	OPT_LIVE,
+	OPT_LATENCY,
+	OPT_BY_SOURCE,
+	OPT_ASSERT,
 	OPT_COUNT,
 	OPT_NOT_ALIVE,
 	OPT_RATE,
@@ -132,6 +139,11 @@ static const struct option long_options[] = {
 	{"deadline", required_argument, NULL, OPT_DEADLINE},
 	{"lifespan", required_argument, NULL, OPT_LIFESPAN},
 	{"lease", required_argument, NULL, OPT_LEASE},
+	{"liveliness", required_argument, NULL, OPT_LIVELINESS},
+	{"live", required_argument, NULL, OPT_LIVE},
+	{"latency", required_argument, NULL, OPT_LATENCY},
+	{"by-source", no_argument, NULL, OPT_BY_SOURCE},
+	{"assert", required_argument, NULL, OPT_ASSERT},
 	{"count", required_argument, NULL, OPT_COUNT},
 	{"not-alive", required_argument, NULL, OPT_NOT_ALIVE},
 	{"rate", required_argument, NULL, OPT_RATE},
@@ -172,6 +184,11 @@ static bool parse_qos(char **argv, int code, struct peer_options *o)
 	case OPT_STRENGTH: o->strength = (int)number(argv, optarg, INT_MIN, INT_MAX); break;
 	case OPT_DEADLINE: o->deadline_ms = number(argv, optarg, 1, INT_MAX); break;
 	case OPT_LIFESPAN: o->lifespan_ms = number(argv, optarg, 1, INT_MAX); break;
+	case OPT_LIVELINESS: o->liveliness = optarg[0] == 'a' ? 0 : optarg[0] == 'p' ? 1 : 2; break;
+	case OPT_LIVE: o->live_ms = number(argv, optarg, 1, INT_MAX); break;
+	case OPT_LATENCY: o->latency_ms = number(argv, optarg, 1, INT_MAX); break;
+	case OPT_BY_SOURCE: o->by_source = true; break;
+	case OPT_ASSERT: o->assert_ms = number(argv, optarg, 1, INT_MAX); break;
 	case OPT_LEASE: o->lease_s = seconds(argv, optarg); break;
 	case OPT_HEARTBEAT: o->heartbeat_ms = (int)number(argv, optarg, 1, 60000); break;
 	default: return false;
@@ -325,6 +342,16 @@ void peer_print_ready(const struct peer_options *options, const char *vendor)
 {
 	printf("{\"event\":\"ready\",\"vendor\":\"%s\",\"role\":\"%s\"", vendor,
 	       options->publish ? "pub" : "sub");
+	end_line();
+}
+
+void peer_print_status(const struct peer_status *status, struct peer_status *last)
+{
+	if (memcmp(status, last, sizeof(*status)) == 0)
+		return;
+	*last = *status;
+	printf("{\"event\":\"status\",\"deadline\":%d,\"lost\":%d,\"alive\":%d,\"not_alive\":%d",
+	       status->deadline, status->lost, status->alive, status->not_alive);
 	end_line();
 }
 

@@ -7,6 +7,7 @@
  *   {"event":"ready","vendor":…,"role":…}
  *   {"event":"matched","current":n,"total":n}
  *   {"event":"incompatible_qos","policy":id,"total":n}
+ *   {"event":"status","deadline":n,"lost":n,"alive":n,"not_alive":n}
  *   {"event":"sample","writer":guid,"color":…,"x":…,"y":…,"shapesize":…,"state":…,"t":ns,"source_time":ns}
  *   {"event":"done","timed_out":bool,"samples":n,"acknowledged":bool}
  * Exit codes: 0 done (also after SIGTERM or SIGINT), 1 timed out, 2 wrong usage, 3 the vendor's library failed.
@@ -62,6 +63,11 @@ struct peer_options {
 	double lease_s;  /* participant lease; 0 = the vendor's default */
 	int64_t deadline_ms; /* 0 = infinite */
 	int64_t lifespan_ms; /* 0 = infinite */
+	int liveliness;      /* 0 automatic, 1 manual by participant, 2 manual by topic */
+	int64_t live_ms;     /* liveliness lease; 0 = infinite */
+	int64_t latency_ms;  /* latency budget */
+	bool by_source;      /* destination order */
+	int64_t assert_ms; /* publisher: while it lingers, asserts its liveliness that often; 0 = never */
 };
 
 /* Fills *options from the command line. Prints to stderr and exits with 2 when it is wrong, or to
@@ -96,6 +102,12 @@ struct peer_sample {
 };
 
 void peer_print_ready(const struct peer_options *options, const char *vendor);
+/* Totals of the statuses of time; a publisher leaves the last two 0, a subscriber `lost`. */
+struct peer_status {
+	int deadline, lost, alive, not_alive;
+};
+/* Prints them if they differ from *last, which follows. */
+void peer_print_status(const struct peer_status *status, struct peer_status *last);
 void peer_print_matched(int current, int total);
 void peer_print_incompatible(int policy, int total);
 void peer_print_sample(const struct peer_sample *sample);

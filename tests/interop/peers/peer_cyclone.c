@@ -23,6 +23,7 @@ struct peer {
 	dds_entity_t participant, topic, endpoint, waitset;
 	int64_t give_up_ns;
 	int current, incompatible; /* as last printed */
+	struct peer_status status; /* the same */
 	int samples, not_alive;
 	int writer_count; /* cache of publication handle -> GUID; departed writers must stay known */
 	struct {
@@ -90,6 +91,12 @@ static dds_qos_t *make_qos(const struct peer_options *o)
 	dds_qset_ownership(qos, o->exclusive ? DDS_OWNERSHIP_EXCLUSIVE : DDS_OWNERSHIP_SHARED);
 	if (o->deadline_ms)
 		dds_qset_deadline(qos, DDS_MSECS(o->deadline_ms));
+	dds_qset_liveliness(qos, (dds_liveliness_kind_t)o->liveliness,
+			    o->live_ms ? DDS_MSECS(o->live_ms) : DDS_INFINITY);
+	if (o->latency_ms)
+		dds_qset_latency_budget(qos, DDS_MSECS(o->latency_ms));
+	if (o->by_source)
+		dds_qset_destination_order(qos, DDS_DESTINATIONORDER_BY_SOURCE_TIMESTAMP);
 	if (o->publish) {
 		dds_qset_writer_data_lifecycle(qos, false);
 		dds_qset_ownership_strength(qos, o->strength);
@@ -134,6 +141,29 @@ static void open_peer(struct peer *p)
 	dds_delete_qos(group_qos);
 }
 
+static void poll_times(struct peer *p)
+{
+	struct peer_status s = {0};
+
+	if (p->options->publish) {
+		dds_offered_deadline_missed_status_t deadline = {0};
+		dds_liveliness_lost_status_t lost = {0};
+
+		dds_get_offered_deadline_missed_status(p->endpoint, &deadline);
+		dds_get_liveliness_lost_status(p->endpoint, &lost);
+		s.deadline = (int)deadline.total_count, s.lost = (int)lost.total_count;
+	} else {
+		dds_requested_deadline_missed_status_t deadline = {0};
+		dds_liveliness_changed_status_t live = {0};
+
+		dds_get_requested_deadline_missed_status(p->endpoint, &deadline);
+		dds_get_liveliness_changed_status(p->endpoint, &live);
+		s.deadline = (int)deadline.total_count;
+		s.alive = (int)live.alive_count, s.not_alive = (int)live.not_alive_count;
+	}
+	peer_print_status(&s, &p->status);
+}
+
 /* Reads both statuses and prints what changed. Returns the number of matched endpoints. */
 static int poll_status(struct peer *p)
 {
@@ -162,6 +192,7 @@ static int poll_status(struct peer *p)
 	if (incompatible != p->incompatible)
 		peer_print_incompatible((int)policy, incompatible);
 	p->current = current, p->incompatible = incompatible;
+	poll_times(p);
 	return current;
 }
 
@@ -336,8 +367,14 @@ static int publish(struct peer *p)
 		acknowledged = dds_wait_for_acks(p->endpoint, DDS_MSECS(100)) == DDS_RETCODE_OK;
 	linger_until = peer_mono_ns() + (int64_t)(p->options->linger_s * 1e9);
 	while (!peer_stopped() && peer_mono_ns() < linger_until) {
+		if (p->options->assert_ms)
+			dds_assert_liveliness(p->options->liveliness == 1 ? p->participant
+									  : p->endpoint);
 		poll_status(p);
-		wait_event(p, linger_until);
+		if (p->options->assert_ms)
+			peer_sleep_until(peer_mono_ns() + p->options->assert_ms * 1000000);
+		else
+			wait_event(p, linger_until);
 	}
 	return peer_print_done(p->samples, p->options->reliable && !acknowledged && !peer_stopped(),
 			       acknowledged);

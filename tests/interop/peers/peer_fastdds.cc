@@ -54,6 +54,7 @@ struct Peer {
 	WaitSet waitset;
 	int64_t give_up_ns = 0;
 	int current = 0, incompatible = 0; /* as last printed */
+	peer_status status{};              /* the same */
 	int samples = 0, not_alive = 0;
 	/* Colours by instance: a sample without data carries only the instance's handle. */
 	std::map<InstanceHandle_t, std::string> colors;
@@ -164,6 +165,16 @@ template <typename Qos> void set_common(const peer_options &o, Qos &qos)
 		qos.deadline().period = seconds(static_cast<double>(o.deadline_ms) / 1e3);
 	if (o.lifespan_ms)
 		qos.lifespan().duration = seconds(static_cast<double>(o.lifespan_ms) / 1e3);
+	qos.liveliness().kind = static_cast<LivelinessQosPolicyKind>(o.liveliness);
+	if (o.live_ms) {
+		qos.liveliness().lease_duration = seconds(static_cast<double>(o.live_ms) / 1e3);
+		qos.liveliness().announcement_period =
+			seconds(static_cast<double>(o.live_ms) / 3e3);
+	}
+	if (o.latency_ms)
+		qos.latency_budget().duration = seconds(static_cast<double>(o.latency_ms) / 1e3);
+	if (o.by_source)
+		qos.destination_order().kind = BY_SOURCE_TIMESTAMP_DESTINATIONORDER_QOS;
 	qos.data_sharing().off();
 }
 
@@ -254,6 +265,30 @@ void close_peer(Peer &p)
 	DomainParticipantFactory::get_instance()->delete_participant(p.participant);
 }
 
+void poll_times(Peer &p)
+{
+	peer_status s{};
+
+	if (p.writer) {
+		OfferedDeadlineMissedStatus deadline;
+		LivelinessLostStatus lost;
+
+		p.writer->get_offered_deadline_missed_status(deadline);
+		p.writer->get_liveliness_lost_status(lost);
+		s.deadline = static_cast<int>(deadline.total_count);
+		s.lost = static_cast<int>(lost.total_count);
+	} else {
+		RequestedDeadlineMissedStatus deadline;
+		LivelinessChangedStatus live;
+
+		p.reader->get_requested_deadline_missed_status(deadline);
+		p.reader->get_liveliness_changed_status(live);
+		s.deadline = static_cast<int>(deadline.total_count);
+		s.alive = live.alive_count, s.not_alive = live.not_alive_count;
+	}
+	peer_print_status(&s, &p.status);
+}
+
 /* Reads both statuses and prints what changed. Returns the number of matched endpoints. */
 int poll_status(Peer &p)
 {
@@ -283,6 +318,7 @@ int poll_status(Peer &p)
 	if (incompatible != p.incompatible)
 		peer_print_incompatible(policy, incompatible);
 	p.current = current, p.incompatible = incompatible;
+	poll_times(p);
 	return current;
 }
 
@@ -424,8 +460,14 @@ int publish(Peer &p)
 			       ReturnCode_t::RETCODE_OK;
 	linger_until = peer_mono_ns() + static_cast<int64_t>(p.options.linger_s * 1e9);
 	while (!peer_stopped() && peer_mono_ns() < linger_until) {
+		if (p.options.assert_ms)
+			p.options.liveliness == 1 ? p.participant->assert_liveliness()
+						  : p.writer->assert_liveliness();
 		poll_status(p);
-		wait_event(p, linger_until);
+		if (p.options.assert_ms)
+			peer_sleep_until(peer_mono_ns() + p.options.assert_ms * 1000000);
+		else
+			wait_event(p, linger_until);
 	}
 	return peer_print_done(p.samples, p.options.reliable && !acknowledged && !peer_stopped(),
 			       acknowledged);

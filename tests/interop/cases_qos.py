@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same QoS on both sides, and what each side reports of it: peer-apus and the peers, one command line.
+
+Each case runs all its pairs at once, on topics of their own: waiting for leases costs time, not work.
+"""
+
+import os
+import signal
+import time
+
+from lib.process import Failure
+from lib.runner import case, equal, expect
+from lib.world import Paths, World
+
+PAIRS = [(writer, reader) for peer in ("cyclone", "fastdds") for writer, reader in
+         (("apus", peer), (peer, "apus"))] + [("apus", "apus")]
+
+
+def start(world, impl, role, topic, *flags):
+    program = os.path.join(Paths.peers, "tests", "interop", "peers", "peer-" + impl)
+    if not os.access(program, os.X_OK):
+        raise Failure(f"not built: {program}")
+    return world.start([program, role, "--topic", topic, *map(str, flags)], f"{impl} {role} {topic}")
+
+
+def statuses(process):
+    process.poll_events()
+    return [event for event in process.events if event.get("event") == "status"]
+
+
+def wait_status(process, what, wanted, timeout=15):
+    return process.wait_event(lambda event: event.get("event") == "status" and wanted(event), what, timeout)
+
+
+# Policy id, what the writer offers, what the reader requests.
+INCOMPATIBLE = (
+    (2, (), ("--transient-local",)),
+    (4, ("--deadline", 2000), ("--deadline", 1000)),
+    (5, ("--latency", 2000), ("--latency", 1000)),
+    (6, ("--ownership", "exclusive"), ()),
+    (8, (), ("--liveliness", "topic")),
+    (8, ("--live", 9000), ("--live", 8000)),
+    (11, ("--best-effort",), ("--reliable",)),
+    (12, (), ("--by-source",)),
+)
+# Fast DDS 2.9.1 does not compare these, and does not announce the second.
+FASTDDS_IGNORES = {5, 12}
+
+
+def tells(impl, other, policy):
+    """Whether this side can know."""
+    if impl == "fastdds":
+        return policy not in FASTDDS_IGNORES
+    return other != "fastdds" or policy != 12
+
+for writer, reader in PAIRS:
+    def incompatible(writer=writer, reader=reader):
+        """Each policy fails alone: both sides count one endpoint, and name that policy."""
+        with World() as world:
+            ends = []
+            for n, (policy, offered, requested) in enumerate(INCOMPATIBLE):
+                topic = f"Incompatible{n}"
+                sub = start(world, reader, "sub", topic, "--timeout", 60, *requested)
+                pub = start(world, writer, "pub", topic, "--wait-matched", 1, "--timeout", 60, *offered)
+                ends.append((policy, pub, sub))
+            for policy, pub, sub in ends:
+                for impl, other, process in ((writer, reader, pub), (reader, writer, sub)):
+                    if not tells(impl, other, policy):
+                        continue
+                    event = process.wait_event(lambda e: e.get("event") == "incompatible_qos",
+                                               f"incompatible QoS {policy}")
+                    equal((event["policy"], event["total"]), (policy, 1), f"{process.name}")
+            time.sleep(0.3)
+            for policy, pub, sub in ends:
+                for impl, process in ((writer, pub), (reader, sub)):
+                    process.poll_events()
+                    events = [e for e in process.events if e.get("event") == "incompatible_qos"]
+                    ignored = "fastdds" in (writer, reader) and policy in FASTDDS_IGNORES
+                    expect(len(events) == 1 or ignored, f"{process.name}: {events}")
+                    matched = [e for e in process.events if e.get("event") == "matched"]
+                    expect(not matched or ignored, f"{process.name} matched")
+                for process in (pub, sub):
+                    process.stop()
+    case(f"qos/incompatible/{writer}-to-{reader}")(incompatible)
+
+
+LIVE_MS = 1200
+
+for writer, reader in PAIRS:
+    def liveliness(writer=writer, reader=reader):
+        """Three kinds. Asserted, a writer stays alive without writing; silent, a manual one lapses once on both
+        sides; leaving in order is no lapse."""
+        with World() as world:
+            runs = {}
+            for kind in ("automatic", "participant", "topic"):
+                for silent in (False, True):
+                    topic = f"Live{kind}{silent}"
+                    qos = ("--liveliness", kind, "--live", LIVE_MS)
+                    sub = start(world, reader, "sub", topic, *qos, "--timeout", 60)
+                    pub = start(world, writer, "pub", topic, *qos, "--wait-matched", 1, "--count", 1,
+                                "--settle", 0.3, "--linger", 4.5,
+                                *(("--assert", 200) if not silent and kind != "automatic" else ()))
+                    runs[kind, silent] = pub, sub
+            for (kind, silent), (pub, sub) in runs.items():
+                wait_status(sub, "alive", lambda e: (e["alive"], e["not_alive"]) == (1, 0))
+                if silent and kind != "automatic":
+                    wait_status(sub, "not alive", lambda e: (e["alive"], e["not_alive"]) == (0, 1))
+                    wait_status(pub, "lost", lambda e: e["lost"] == 1)
+            for (kind, silent), (pub, sub) in runs.items():
+                pub.wait(20, None)
+                wait_status(sub, "departure", lambda e: (e["alive"], e["not_alive"]) == (0, 0))
+                lapses = silent and kind != "automatic"
+                seen = [(e["alive"], e["not_alive"]) for e in statuses(sub)]
+                equal(seen, [(1, 0), (0, 1), (0, 0)] if lapses else [(1, 0), (0, 0)], f"{kind} {silent}: reader")
+                equal([e["lost"] for e in statuses(pub)], [1] if lapses else [], f"{kind} {silent}: writer")
+                sub.stop()
+    case(f"qos/liveliness/{writer}-to-{reader}")(liveliness)
+
+
+for writer, reader in PAIRS:
+    def deadline(writer=writer, reader=reader):
+        """One sample, then silence for five periods and a half: both sides count the same misses."""
+        with World() as world:
+            sub = start(world, reader, "sub", "Deadline", "--deadline", 300, "--timeout", 60)
+            pub = start(world, writer, "pub", "Deadline", "--deadline", 300, "--wait-matched", 1, "--count", 1,
+                        "--settle", 0.3, "--linger", 60)
+            wait_status(pub, "misses", lambda e: e["deadline"] >= 5)
+            wait_status(sub, "misses", lambda e: e["deadline"] >= 5)
+            time.sleep(0.1)
+            offered, requested = statuses(pub)[-1]["deadline"], statuses(sub)[-1]["deadline"]
+            expect(abs(offered - requested) <= 1, f"offered {offered}, requested {requested}")
+            # One by one: no period is counted twice, none is left out.
+            for process in (pub, sub):
+                equal([e["deadline"] for e in statuses(process)],
+                      list(range(1, statuses(process)[-1]["deadline"] + 1)), process.name)
+                process.stop()
+    case(f"qos/deadline/{writer}-to-{reader}")(deadline)
+
+
+for writer, reader in PAIRS:
+    def failover(writer=writer, reader=reader):
+        """kill -9 of the stronger of two exclusive writers: the weaker's samples come within the lease, for each
+        instance, and not one of them before."""
+        with World() as world:
+            qos = ("--ownership", "exclusive", "--live", 600)
+            sub = start(world, reader, "sub", "Owner", *qos, "--timeout", 60, "--depth", 100)
+            flags = (*qos, "--wait-matched", 1, "--rate", 100, "--count", 3000, "--colors", "RED,BLUE", "--settle",
+                     0.3)
+            strong = start(world, writer, "pub", "Owner", *flags, "--strength", 5, "--size", 5)
+            sub.wait_event(lambda e: e.get("shapesize") == 5, "strong sample")
+            weak = start(world, writer, "pub", "Owner", *flags, "--strength", 3, "--size", 3)
+            weak.wait_event(lambda e: e.get("event") == "matched", "match")
+            time.sleep(1.5)
+            killed = time.time_ns()
+            os.kill(strong.pid, signal.SIGKILL)
+            for color in ("RED", "BLUE"):
+                sub.wait_event(lambda e, c=color: e.get("shapesize") == 3 and e["color"] == c, "weak " + color, 5)
+            samples = [e for e in sub.events if e.get("event") == "sample" and "x" in e]
+            for color in ("RED", "BLUE"):
+                mine = [e for e in samples if e["color"] == color]
+                first = next(e for e in mine if e["shapesize"] == 3)
+                expect(first["t"] > killed, f"{color}: a weak sample before the kill")
+                # The lease, a period of the writer, and what a busy machine adds.
+                expect(first["t"] - killed < 1_100_000_000, f"{color}: after {(first['t'] - killed) / 1e6} ms")
+                expect(all(e["shapesize"] == 3 for e in mine[mine.index(first):]), f"{color}: interleaved")
+            weak.stop()
+            sub.stop()
+    case(f"qos/failover/{writer}-to-{reader}")(failover)
+
+
+for writer, reader in PAIRS:
+    def lifespan(writer=writer, reader=reader):
+        """Samples whose lifespan has passed reach no late joiner; fresh ones do."""
+        with World() as world:
+            common = ("--transient-local", "--keep-all")
+            early = start(world, reader, "sub", "Old", *common, "--count", 5, "--timeout", 20)
+            old = start(world, writer, "pub", "Old", *common, "--count", 5, "--lifespan", 500, "--wait-matched", 1,
+                        "--linger", 30)
+            fresh = start(world, writer, "pub", "Fresh", *common, "--count", 5, "--lifespan", 60000, "--linger", 30)
+            early.wait(20)
+            time.sleep(0.8)
+            late = start(world, reader, "sub", "Old", *common, "--count", 1, "--timeout", 2)
+            control = start(world, reader, "sub", "Fresh", *common, "--count", 5, "--timeout", 20)
+            control.wait(20)
+            late.wait(20, 1)
+            equal([e for e in late.events if e.get("event") == "sample"], [], "expired samples")
+            expect(any(e.get("event") == "matched" for e in late.events), "the late joiner never matched")
+            old.stop()
+            fresh.stop()
+    case(f"qos/lifespan/{writer}-to-{reader}")(lifespan)
+
+
+for peer in ("cyclone", "fastdds", "apus"):
+    def separation(peer=peer):
+        """200 samples a second for two seconds, wanted once in 200 ms: an instance gets ten of them, or eleven."""
+        with World() as world:
+            sub = world.apus("sub", "Fast", "--qos", "reliability=reliable,time_filter=200ms", "--json",
+                             "-s", "interfaces=lo")
+            pub = start(world, peer, "pub", "Fast", "--wait-matched", 1, "--rate", 200, "--count", 400, "--settle",
+                        0.3, "--colors", "RED,BLUE", "--keep-all")
+            pub.wait(30, None)
+            time.sleep(0.3)
+            sub.stop()
+            sub.poll_events()
+            for color in ("RED", "BLUE"):
+                n = sum(1 for e in sub.events if "data" in e and e["data"].get("color") == color and "x" in e["data"])
+                expect(9 <= n <= 12, f"{color}: {n} samples")
+    case(f"qos/time-filter/{peer}-to-apus")(separation)
