@@ -22,7 +22,7 @@ static const char help[] =
 	"  --ownership shared|exclusive   --strength N\n"
 	"  --deadline MS  --lifespan MS   (infinite)   --latency MS (0)   --by-source\n"
 	"  --liveliness automatic|participant|topic   --live MS   (automatic, infinite)\n"
-	"  --assert MS              pub: while lingering, assert liveliness that often (never)\n"
+	"  --assert MS              pub: assert liveliness that often, half of the lingering\n"
 	"  --lease S                participant lease (the vendor's default)\n"
 	"  --count N                samples to write, or to await (0: no end)\n"
 	"  --not-alive N            sub: also await N not-alive states (0)\n"

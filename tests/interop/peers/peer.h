@@ -67,7 +67,7 @@ struct peer_options {
 	int64_t live_ms;     /* liveliness lease; 0 = infinite */
 	int64_t latency_ms;  /* latency budget */
 	bool by_source;      /* destination order */
-	int64_t assert_ms; /* publisher: while it lingers, asserts its liveliness that often; 0 = never */
+	int64_t assert_ms; /* publisher: in the first half of lingering, asserts its liveliness that often */
 };
 
 /* Fills *options from the command line. Prints to stderr and exits with 2 when it is wrong, or to

@@ -246,7 +246,7 @@ static void write_samples(struct peer *p)
 static int publish(struct peer *p)
 {
 	const struct peer_options *o = p->options;
-	int64_t linger_until, pause_ms = o->assert_ms ? o->assert_ms : 5;
+	int64_t linger_until, assert_until, pause_ms = o->assert_ms ? o->assert_ms : 5;
 	bool acknowledged = false;
 
 	while (apus_writer_matched(p->writer) < (uint32_t)o->wait_matched) {
@@ -260,8 +260,9 @@ static int publish(struct peer *p)
 	if (o->reliable)
 		acknowledged = apus_writer_wait_acked(p->writer, 5000 * MS) == 0;
 	linger_until = peer_mono_ns() + (int64_t)(o->linger_s * 1e9);
+	assert_until = peer_mono_ns() + (int64_t)(o->linger_s * 0.5e9);
 	while (!peer_stopped() && peer_mono_ns() < linger_until) {
-		if (o->assert_ms)
+		if (o->assert_ms && peer_mono_ns() < assert_until)
 			apus_writer_assert_liveliness(p->writer);
 		poll_status(p);
 		peer_sleep_until(peer_mono_ns() + pause_ms * MS);

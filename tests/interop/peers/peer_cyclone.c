@@ -356,7 +356,7 @@ static void end_instances(struct peer *p)
 static int publish(struct peer *p)
 {
 	bool acknowledged = false;
-	int64_t linger_until;
+	int64_t linger_until, assert_until;
 
 	if (!await_readers(p, p->options->wait_matched))
 		return peer_print_done(0, !peer_stopped(), false);
@@ -366,8 +366,9 @@ static int publish(struct peer *p)
 	while (p->options->reliable && !acknowledged && !peer_stopped() && !timed_out(p))
 		acknowledged = dds_wait_for_acks(p->endpoint, DDS_MSECS(100)) == DDS_RETCODE_OK;
 	linger_until = peer_mono_ns() + (int64_t)(p->options->linger_s * 1e9);
+	assert_until = peer_mono_ns() + (int64_t)(p->options->linger_s * 0.5e9);
 	while (!peer_stopped() && peer_mono_ns() < linger_until) {
-		if (p->options->assert_ms)
+		if (p->options->assert_ms && peer_mono_ns() < assert_until)
 			dds_assert_liveliness(p->options->liveliness == 1 ? p->participant
 									  : p->endpoint);
 		poll_status(p);

@@ -103,6 +103,12 @@ Duration_t seconds(double s)
 	return Duration_t(static_cast<long double>(s));
 }
 
+/* Exactly: 0.3 as a double falls one nanosecond short, and is then another offer. */
+Duration_t millis(int64_t ms)
+{
+	return Duration_t(static_cast<int32_t>(ms / 1000), static_cast<uint32_t>(ms % 1000 * 1000000));
+}
+
 /* Unicast discovery: announce to the participant ports 0…7 of each peer, listen on no group. */
 void use_unicast(const Peer &p, DomainParticipantQos &qos)
 {
@@ -162,17 +168,17 @@ template <typename Qos> void set_common(const peer_options &o, Qos &qos)
 	qos.resource_limits().max_samples = 5000 * PEER_LIST_MAX;
 	qos.ownership().kind = o.exclusive ? EXCLUSIVE_OWNERSHIP_QOS : SHARED_OWNERSHIP_QOS;
 	if (o.deadline_ms)
-		qos.deadline().period = seconds(static_cast<double>(o.deadline_ms) / 1e3);
+		qos.deadline().period = millis(o.deadline_ms);
 	if (o.lifespan_ms)
-		qos.lifespan().duration = seconds(static_cast<double>(o.lifespan_ms) / 1e3);
+		qos.lifespan().duration = millis(o.lifespan_ms);
 	qos.liveliness().kind = static_cast<LivelinessQosPolicyKind>(o.liveliness);
 	if (o.live_ms) {
-		qos.liveliness().lease_duration = seconds(static_cast<double>(o.live_ms) / 1e3);
+		qos.liveliness().lease_duration = millis(o.live_ms);
 		qos.liveliness().announcement_period =
-			seconds(static_cast<double>(o.live_ms) / 3e3);
+			millis(o.live_ms / 3);
 	}
 	if (o.latency_ms)
-		qos.latency_budget().duration = seconds(static_cast<double>(o.latency_ms) / 1e3);
+		qos.latency_budget().duration = millis(o.latency_ms);
 	if (o.by_source)
 		qos.destination_order().kind = BY_SOURCE_TIMESTAMP_DESTINATIONORDER_QOS;
 	qos.data_sharing().off();
@@ -448,7 +454,7 @@ void end_instances(Peer &p)
 int publish(Peer &p)
 {
 	bool acknowledged = false;
-	int64_t linger_until;
+	int64_t linger_until, assert_until;
 
 	if (!await_readers(p, p.options.wait_matched))
 		return peer_print_done(0, !peer_stopped(), false);
@@ -459,8 +465,9 @@ int publish(Peer &p)
 		acknowledged = p.writer->wait_for_acknowledgments(seconds(0.1)) ==
 			       ReturnCode_t::RETCODE_OK;
 	linger_until = peer_mono_ns() + static_cast<int64_t>(p.options.linger_s * 1e9);
+	assert_until = peer_mono_ns() + static_cast<int64_t>(p.options.linger_s * 0.5e9);
 	while (!peer_stopped() && peer_mono_ns() < linger_until) {
-		if (p.options.assert_ms)
+		if (p.options.assert_ms && peer_mono_ns() < assert_until)
 			p.options.liveliness == 1 ? p.participant->assert_liveliness()
 						  : p.writer->assert_liveliness();
 		poll_status(p);
