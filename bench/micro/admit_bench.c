@@ -69,7 +69,8 @@ static bool open_fixture(struct fixture *f, int policies, uint32_t writers)
 
 		apus_dp_inbox_match(&f->inbox, i, &guid, 0,
 				    policies & LEASE ? APUS_NS_PER_SEC : APUS_INFINITE_NS,
-				    policies & LIFESPAN ? APUS_NS_PER_SEC : APUS_INFINITE_NS, f->now);
+				    policies & LIFESPAN ? APUS_NS_PER_SEC : APUS_INFINITE_NS,
+				    f->now);
 	}
 	return true;
 }

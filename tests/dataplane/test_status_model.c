@@ -121,8 +121,8 @@ static bool outranks(const struct model *m, int a, int b)
 	return a < b; /* GUIDs rise with the number */
 }
 
-static enum apus_dp_admit_result model_admit(struct model *m, int w, int i, int64_t now, int64_t age,
-					     bool full, bool displaces)
+static enum apus_dp_admit_result model_admit(struct model *m, int w, int i, int64_t now,
+					     int64_t age, bool full, bool displaces)
 {
 	struct model_instance *x = &m->instances[i];
 

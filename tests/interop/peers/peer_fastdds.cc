@@ -106,7 +106,8 @@ Duration_t seconds(double s)
 /* Exactly: 0.3 as a double falls one nanosecond short, and is then another offer. */
 Duration_t millis(int64_t ms)
 {
-	return Duration_t(static_cast<int32_t>(ms / 1000), static_cast<uint32_t>(ms % 1000 * 1000000));
+	return Duration_t(static_cast<int32_t>(ms / 1000),
+			  static_cast<uint32_t>(ms % 1000 * 1000000));
 }
 
 /* Unicast discovery: announce to the participant ports 0…7 of each peer, listen on no group. */
@@ -174,8 +175,7 @@ template <typename Qos> void set_common(const peer_options &o, Qos &qos)
 	qos.liveliness().kind = static_cast<LivelinessQosPolicyKind>(o.liveliness);
 	if (o.live_ms) {
 		qos.liveliness().lease_duration = millis(o.live_ms);
-		qos.liveliness().announcement_period =
-			millis(o.live_ms / 3);
+		qos.liveliness().announcement_period = millis(o.live_ms / 3);
 	}
 	if (o.latency_ms)
 		qos.latency_budget().duration = millis(o.latency_ms);
