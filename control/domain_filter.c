@@ -137,7 +137,7 @@ static void destroy_class(struct apus_ctl_filter_class *class)
 		class->c.destroy(class->instances[i].instance);
 		pthread_mutex_destroy(&class->instances[i].lock);
 	}
-	free((char *)(uintptr_t)class->c.name);
+	free((char *)(uintptr_t) class->c.name);
 	free(class);
 }
 

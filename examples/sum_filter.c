@@ -147,6 +147,7 @@ int main(int argc, char **argv)
 	options.filter_class = "SUM";
 	options.filter_expression = "12";
 	if (apus_reader_create(there, &options, &reader) != 0 ||
+	    apus_reader_wait_matched(reader, 1, 10 * SECOND) != 0 ||
 	    apus_writer_wait_matched(writer, 1, 10 * SECOND) != 0)
 		return 1;
 	for (int i = 0; i < SAMPLES; i++) {

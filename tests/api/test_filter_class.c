@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -70,8 +71,8 @@ static void finalize(void *instance, void *form)
 }
 
 static int user;
-static const struct apus_filter_class letter = {
-	"LETTER", create, destroy, compile, evaluate, finalize, &user};
+static const struct apus_filter_class letter = {"LETTER", create,   destroy, compile,
+						evaluate, finalize, &user};
 
 static struct apus_participant *open_one(const char *setting, const char *value)
 {
@@ -92,8 +93,10 @@ static struct apus_participant *open_one(const char *setting, const char *value)
 
 static struct apus_reader *open_reader(struct apus_participant *p, const char *expression)
 {
-	struct apus_endpoint_options o = {.topic = "L", .type = &apus_shape_type,
-					  .filter_class = "LETTER", .filter_expression = expression};
+	struct apus_endpoint_options o = {.topic = "L",
+					  .type = &apus_shape_type,
+					  .filter_class = "LETTER",
+					  .filter_expression = expression};
 	struct apus_reader *r = NULL;
 	struct apus_qos q;
 
@@ -111,6 +114,13 @@ static void put(struct apus_writer *w, const char *color)
 
 	snprintf(v.color, sizeof(v.color), "%s", color);
 	assert_int_equal(apus_write(w, &v), 0);
+}
+
+/* Until each knows the other. */
+static void meet(struct apus_writer *w, struct apus_reader *r)
+{
+	assert_int_equal(apus_reader_wait_matched(r, 1, 10 * SEC), 0);
+	assert_int_equal(apus_writer_wait_matched(w, 1, 10 * SEC), 0);
 }
 
 /* Takes until nothing comes within a moment; returns how many samples came. */
@@ -131,14 +141,17 @@ static void registration_and_refusals(void **state)
 {
 	struct apus_participant *p = open_one("filter.class_max_count", "2");
 	struct apus_filter_class other = letter, bad = letter;
-	struct apus_endpoint_options o = {.topic = "L", .type = &apus_shape_type,
-					  .filter_class = "NONE", .filter_expression = "R"};
+	struct apus_endpoint_options o = {.topic = "L",
+					  .type = &apus_shape_type,
+					  .filter_class = "NONE",
+					  .filter_expression = "R"};
 	struct apus_reader *r = NULL;
 
 	(void)state;
 	assert_int_equal(apus_filter_class_register(p, &letter), 0);
 	assert_int_equal(created, apus_participant_worker_count(p));
-	assert_true(told.expression_max_count > 0 && told.parameter_max_count_per_expression == 100);
+	assert_true(told.expression_max_count > 0 &&
+		    told.parameter_max_count_per_expression == 100);
 	assert_int_equal(apus_filter_class_register(p, &letter), APUS_EEXIST);
 	other.name = "OTHER";
 	assert_int_equal(apus_filter_class_register(p, &other), APUS_ELIMIT);
@@ -198,28 +211,35 @@ static void readers_and_writers_ask_it(void **state)
 	struct apus_endpoint_options o = {.topic = "L", .type = &apus_shape_type};
 	struct apus_writer *w;
 	struct apus_reader *r;
+	struct apus_qos q;
 
 	(void)state;
 	/* Only the reader knows the class: it gets everything and judges. */
 	assert_int_equal(apus_filter_class_register(there, &letter), 0);
+	apus_qos_writer_default(&q);
+	q.history = APUS_KEEP_ALL;
+	o.qos = &q;
 	assert_int_equal(apus_writer_create(here, &o, &w), 0);
 	r = open_reader(there, "R");
-	assert_int_equal(apus_writer_wait_matched(w, 1, 10 * SEC), 0);
+	meet(w, r);
 	for (int i = 0; i < 10; i++)
 		put(w, i % 2 ? "RED" : "BLUE");
 	assert_int_equal(drain(r, 5), 5);
 	assert_int_equal(evaluated, 10);
 	apus_reader_destroy(r);
+	for (int i = 0; i < 1000 && apus_writer_matched(w); i++)
+		usleep(10000);
 	/* Both: the writer judges first, and the reader what comes. */
 	assert_int_equal(apus_filter_class_register(here, &letter), 0);
 	r = open_reader(there, "B");
-	assert_int_equal(apus_writer_wait_matched(w, 1, 10 * SEC), 0);
+	meet(w, r);
 	evaluated = 0;
 	for (int i = 0; i < 10; i++)
 		put(w, i % 2 ? "RED" : "BLUE");
 	assert_int_equal(drain(r, 5), 5);
 	assert_int_equal(evaluated, 15);
-	assert_int_equal(apus_filter_class_unregister(here, "LETTER"), APUS_EAGAIN); /* by a writer */
+	assert_int_equal(apus_filter_class_unregister(here, "LETTER"),
+			 APUS_EAGAIN); /* by a writer */
 	/* An error lets a sample out of the writer and not into the reader. */
 	assert_true(apus_reader_set_filter(r, "?", NULL, 0, NULL) > 0);
 	for (int i = 0; i < 4; i++)
@@ -235,8 +255,8 @@ static void the_builtin_name_can_be_taken(void **state)
 {
 	struct apus_participant *p = open_one("filter.disable_builtin_sql", "on");
 	struct apus_filter_class sql = letter;
-	struct apus_endpoint_options o = {.topic = "L", .type = &apus_shape_type,
-					  .filter_expression = "x = 5"};
+	struct apus_endpoint_options o = {
+		.topic = "L", .type = &apus_shape_type, .filter_expression = "x = 5"};
 	struct apus_reader *r = NULL;
 
 	(void)state;

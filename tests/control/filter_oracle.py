@@ -828,6 +828,11 @@ def main():
     if result.returncode:
         print(result.stderr, f'driver ended with {result.returncode}')
         return 1
+    routes = [int(n) for n in result.stderr.split()]
+    print('%d conditions announced, %d composed, %d indexed' % tuple(routes))
+    if min(routes) * 20 < len(cases):
+        print('some route is hardly taken: the cases prove little')
+        return 1
     return judge(cases, result.stdout.splitlines())
 
 
