@@ -92,3 +92,81 @@ def refused():
             expect(process.errors.strip() != "", f"no message for {expression!r}")
             expect(word in process.errors, f"message for {expression!r} does not name {word!r}: "
                                            f"{process.errors.strip()[:200]}")
+
+
+# Every construct Fast DDS 2.9.1 accepts: expression, parameters, and what it means. x = 1…24, y = 2x,
+# size 30, RED and GREEN in turn; each lets the last sample pass, which Fast DDS sends its GAPs with.
+CONSTRUCTS = [
+    ("x >= 3 AND x < 7 OR x = 24", (), lambda c, x: 3 <= x < 7 or x == 24),
+    ("NOT (x > 4) OR y = 48", (), lambda c, x: x <= 4 or x == 24),
+    ("x NOT BETWEEN %0 AND %1", ("3", "22"), lambda c, x: not 3 <= x <= 22),
+    ("color LIKE 'G%' AND x > 15", (), lambda c, x: c == "GREEN" and x > 15),
+    ("color <> %0 AND 18 <= x", ("'RED'",), lambda c, x: c != "RED" and x >= 18),
+    ("y > shapesize AND x <> 20", (), lambda c, x: 2 * x > 30 and x != 20),
+]
+
+
+def wanted_of(meaning):
+    """The samples of 1…24 that pass, by colour."""
+    streams = {}
+    for x in range(1, 25):
+        color = "RED" if x % 2 else "GREEN"
+        if meaning(color, x):
+            streams.setdefault(color, []).append(x)
+    return streams
+
+
+def every_construct(reader, writer):
+    """One reader a construct, all behind one writer, which must serve each by its own condition."""
+    with World() as world:
+        path = world.capture()
+        subs = []
+        for expression, params, meaning in CONSTRUCTS:
+            wanted = wanted_of(meaning)
+            count = sum(len(xs) for xs in wanted.values())
+            subs.append((expression, wanted, world.sub(reader, "Square", count=count, filter=expression,
+                                                       params=params, timeout=60)))
+        pub = world.pub(writer, "Square", count=24, colors=("RED", "GREEN"), matched=len(subs), keep_all=True,
+                        timeout=60)
+        for expression, wanted, sub in subs:
+            equal(checks.by_color(sub.finish()), wanted, f"samples of {expression!r}")
+        pub.finish(code=None if writer == "fastdds" else 0)
+        checks.traffic_is_clean(world, path)
+        gaps = capture.count_kind(path, capture.GAP, VENDOR[writer])
+        expect(gaps > 0, f"no GAP from {writer}: it did not filter")
+
+
+@case("filter/constructs-fastdds-readers")
+def constructs_fastdds_readers():
+    """Fast DDS readers with every construct they accept get the same from our writer, which filters."""
+    every_construct("fastdds", "apus")
+
+
+@case("filter/constructs-fastdds-writer")
+def constructs_fastdds_writer():
+    """And the reverse: our readers with the same expressions at a Fast DDS writer."""
+    every_construct("apus", "fastdds")
+
+
+def almost_nothing_passes(reader, writer):
+    """3,000 samples, the last three pass: neither side stalls, everything is acknowledged."""
+    with World() as world:
+        path = world.capture()
+        sub = world.sub(reader, "Square", count=3, filter="x > %0", params=("2997",), timeout=60)
+        pub = world.pub(writer, "Square", count=3000, matched=1, keep_all=True, timeout=60)
+        equal(checks.by_color(sub.finish()), {"RED": [2998, 2999, 3000]}, "samples")
+        pub.finish(code=None if writer == "fastdds" else 0)
+        sent = capture.count_kind(path, capture.DATA, VENDOR[writer])
+        expect(sent < 300, f"{sent} DATA for three samples: the writer did not filter")
+
+
+@case("filter/99.9-percent-fastdds-reader")
+def nothing_fastdds_reader():
+    """99.9 % filtered out at our writer; a Fast DDS reader."""
+    almost_nothing_passes("fastdds", "apus")
+
+
+@case("filter/99.9-percent-fastdds-writer")
+def nothing_fastdds_writer():
+    """99.9 % filtered out at a Fast DDS writer; our reader."""
+    almost_nothing_passes("apus", "fastdds")
