@@ -197,6 +197,8 @@ void apus_ctl_domain_on_type_reply(void *user, const struct apus_dp_sink_sample 
 /** The graph's question about two types; `user` is the participant. Asks for what is missing. */
 int apus_ctl_domain_assignable(void *user, const struct apus_wire_endpoint_record *writer,
 			       const struct apus_wire_endpoint_record *reader);
+/** Makes a local type known to those who ask. Returns as apus_ctl_types_add_local(). */
+int apus_ctl_domain_add_type(struct apus_participant *p, const struct apus_type *type);
 /** domain_lookup.c: frees the descriptors made. */
 void apus_ctl_domain_forget_found(struct apus_participant *p);
 struct apus_mono apus_ctl_domain_types_turn(struct apus_participant *p, struct apus_mono now);

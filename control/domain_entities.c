@@ -129,7 +129,7 @@ static struct apus_guid next_guid(struct apus_participant *p, uint32_t kind)
 static int announce(struct apus_participant *p, struct apus_wire_endpoint_record *record,
 		    const struct apus_ctl_local *local, struct apus_ctl_endpoint **endpoint_out)
 {
-	int rc = apus_ctl_types_add_local(p->types, local->type);
+	int rc = apus_ctl_domain_add_type(p, local->type);
 
 	if (rc != 0)
 		return rc;

@@ -335,6 +335,18 @@ static void clear_out(struct apus_participant *p)
 	apus_ctl_types_keep_end(p->types);
 }
 
+int apus_ctl_domain_add_type(struct apus_participant *p, const struct apus_type *type)
+{
+	int rc = apus_ctl_types_add_local(p->types, type);
+
+	/* Our own types go before what others told and nobody uses any more. */
+	if (rc == APUS_ELIMIT) {
+		clear_out(p);
+		rc = apus_ctl_types_add_local(p->types, type);
+	}
+	return rc;
+}
+
 struct apus_mono apus_ctl_domain_types_turn(struct apus_participant *p, struct apus_mono now)
 {
 	struct apus_dp_writer *w = p->builtin[APUS_CTL_TYPE_REQUEST].writer;

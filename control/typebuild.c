@@ -165,6 +165,13 @@ static const struct apus_type *build_array(struct build *b, const uint32_t *dims
 		if (count > APUS_CTL_BUILD_IMAGE_MAX)
 			return fail(b, APUS_ELIMIT);
 	}
+	/* An array of arrays is one array: so it is serialised by Cyclone DDS, and by generated types. */
+	if (type->element->kind == APUS_KIND_ARRAY) {
+		count *= type->element->bound;
+		type->element = type->element->element;
+	}
+	if (count > APUS_CTL_BUILD_IMAGE_MAX)
+		return fail(b, APUS_ELIMIT);
 	type->bound = (uint32_t)count;
 	return sized(b, type, count * type->element->size_bytes, type->element->align_bytes);
 }

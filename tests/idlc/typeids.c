@@ -358,6 +358,16 @@ static bool same_members(const struct apus_member *a, const struct apus_member *
 	return same;
 }
 
+/* TypeObjects list labels by value, IDL as it likes. */
+static bool has_label(const struct apus_type *type, const struct apus_label *label)
+{
+	for (uint32_t i = 0; i < type->label_count; i++)
+		if (type->labels[i].value == label->value &&
+		    strcmp(type->labels[i].name, label->name) == 0)
+			return true;
+	return false;
+}
+
 /* Interop: Cyclone DDS 0.10.2 says char of int8 and octet of uint8. */
 static bool same_kind(uint8_t found, uint8_t own)
 {
@@ -384,8 +394,7 @@ static bool same_types(const struct apus_type *a, const struct apus_type *b)
 	if (same && a->element)
 		same = same_types(a->element, b->element);
 	for (uint32_t i = 0; same && i < a->label_count; i++)
-		same = a->labels[i].value == b->labels[i].value &&
-		       strcmp(a->labels[i].name, b->labels[i].name) == 0;
+		same = has_label(b, &a->labels[i]);
 	for (uint32_t i = 0; same && i < a->member_count; i++)
 		same = same_members(&a->members[i], &b->members[i], a->kind == APUS_KIND_UNION);
 	return same;
