@@ -359,6 +359,9 @@ static void control_round(struct apus_participant *p)
 		next = alive;
 	apus_dp_worker_end_turn(p->control);
 	apus_ctl_domain_follow_net(p);
+	alive = apus_ctl_domain_stats_turn(p, now);
+	if (alive.ns < next.ns)
+		next = alive;
 	if (apus_ctl_domain_settle(p))
 		next = apus_mono_add(apus_mono_now(), RETRY_NS);
 	apus_dp_worker_take_turn(p->control);
@@ -439,6 +442,8 @@ static int open_parts(struct apus_participant *p, char *why, size_t why_bytes)
 	if (rc == 0)
 		rc = apus_ctl_domain_open_builtin(p);
 	if (rc == 0)
+		rc = apus_ctl_domain_stats_open(p, why, why_bytes);
+	if (rc == 0)
 		rc = spawn_workers(p, why, why_bytes);
 	if (rc == 0)
 		rc = start_control(p, why, why_bytes);
@@ -448,6 +453,7 @@ static int open_parts(struct apus_participant *p, char *why, size_t why_bytes)
 static void close_parts(struct apus_participant *p)
 {
 	stop_control(p);
+	apus_ctl_domain_stats_close(p);
 	for (uint32_t i = 0; i < p->worker_count; i++)
 		apus_dp_worker_stop(p->workers[i]);
 	apus_ctl_discovery_destroy(p->discovery);

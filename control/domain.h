@@ -60,6 +60,8 @@ struct apus_ctl_builtin_pair {
 	struct apus_ctl_endpoint *writer_endpoint, *reader_endpoint;
 };
 
+struct apus_ctl_stats_file;
+
 /** When to assert liveliness; see domain_alive.c. */
 struct apus_ctl_alive {
 	int64_t automatic_ns, manual_ns; /* periods; 0 = no writer needs it */
@@ -116,6 +118,8 @@ struct apus_participant {
 	struct apus_ctl_type_lookup_counters type_counters;
 	struct apus_ctl_filter_class *filter_classes; /* of the application; domain_filter.c */
 	struct apus_ctl_alive alive;
+	struct apus_ctl_stats_file *stats; /* domain_stats.c; NULL: none is kept */
+	struct apus_mono stats_due;
 	struct apus_counter net_changes;       /* times our addresses were found changed */
 	struct apus_counter malformed_records; /* discovery samples that did not decode */
 
@@ -161,6 +165,12 @@ int apus_ctl_domain_compile(const struct apus_participant *p, const struct apus_
 			    const char *expression, const char *const *parameters, uint32_t count,
 			    struct apus_dp_predicate **predicate_out,
 			    struct apus_filter_error *error);
+
+/** domain_stats.c: the counter file, if one is configured. */
+int apus_ctl_domain_stats_open(struct apus_participant *p, char *why, size_t why_bytes);
+void apus_ctl_domain_stats_close(struct apus_participant *p);
+/** Brings it up to date if it is time; returns when to call again. Under lock, no turn held. */
+struct apus_mono apus_ctl_domain_stats_turn(struct apus_participant *p, struct apus_mono now);
 
 /** domain_alive.c: another participant asserted its writers. Under lock and control turn. */
 void apus_ctl_domain_on_alive(struct apus_participant *p,

@@ -53,6 +53,9 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	       "DDS domain id; participants of different domains never meet."),
 	AUTO("participant.index", "", "auto", "auto | 0…119", 0, 119, participant_index,
 	     "Participant index, which decides the unicast ports; auto takes the lowest free one."),
+	TEXT("stats.file", "", "path, up to 1000 bytes", APUS_CTL_KIND_TEXT, stats_file,
+	     "File in which the counters are kept for others to map (`apus stats`, `apus top`); it is "
+	     "removed at the end. Empty: none."),
 	TEXT("participant.name", "apus", "up to 255 bytes", APUS_CTL_KIND_TEXT, participant_name,
 	     "Name announced to the domain, for people."),
 	TEXT("interfaces", "auto", "auto | names or IPv4 addresses", APUS_CTL_KIND_TEXT, interfaces,

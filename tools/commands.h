@@ -5,6 +5,6 @@
 
 #include "tools/options.h"
 
-extern const struct command cmd_pub, cmd_sub, cmd_ls, cmd_config, cmd_filter;
+extern const struct command cmd_pub, cmd_sub, cmd_ls, cmd_config, cmd_filter, cmd_stats, cmd_top;
 
 #endif

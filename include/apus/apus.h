@@ -11,6 +11,7 @@
 #include <apus/participant.h>
 #include <apus/predicate.h>
 #include <apus/qos.h>
+#include <apus/stats.h>
 #include <apus/status.h>
 #include <apus/type.h>
 #include <apus/waitset.h>

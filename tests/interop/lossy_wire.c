@@ -119,7 +119,8 @@ int main(int argc, char **argv)
 	static struct side sides[2];
 
 	if (argc != 6) {
-		fprintf(stderr, "usage: lossy_wire NAMESPACE_A NAMESPACE_B LOSS DUPLICATE REORDER\n");
+		fprintf(stderr,
+			"usage: lossy_wire NAMESPACE_A NAMESPACE_B LOSS DUPLICATE REORDER\n");
 		return 2;
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

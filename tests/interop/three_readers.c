@@ -96,8 +96,8 @@ static void note(struct seen *s, int32_t x)
 	atomic_fetch_add(&s->received, 1);
 }
 
-static void __attribute__((noreturn)) reader_main(const char *domain, uint32_t history,
-						  struct seen *mine)
+static void __attribute__((noreturn))
+reader_main(const char *domain, uint32_t history, struct seen *mine)
 {
 	struct apus_participant *p = join(domain);
 	struct apus_qos qos;
@@ -164,8 +164,8 @@ static void phase(struct writing *w, const char *name, double rate, double secon
 		nanosleep(&nap, NULL);
 		now = now_ns();
 	}
-	printf("{\"phase\":\"%s\",\"seconds\":%.3f,\"written\":%d,\"failed\":%llu,\"third\":%llu}\n", name,
-	       (double)(now - begun) / 1e9, w->x - first,
+	printf("{\"phase\":\"%s\",\"seconds\":%.3f,\"written\":%d,\"failed\":%llu,\"third\":%llu}\n",
+	       name, (double)(now - begun) / 1e9, w->x - first,
 	       (unsigned long long)(w->failed - failed),
 	       (unsigned long long)(atomic_load(&seen[2].received) - received));
 }
@@ -182,8 +182,7 @@ static void print_end(struct writing *w, int32_t continued)
 {
 	printf("{\"end\":true,\"last\":%d,\"continued\":%d,\"longest_us\":%lld,\"blocking_us\":%lld,"
 	       "\"readers\":[",
-	       w->x, continued, (long long)(w->longest_ns / 1000),
-	       (long long)(BLOCKING_NS / 1000));
+	       w->x, continued, (long long)(w->longest_ns / 1000), (long long)(BLOCKING_NS / 1000));
 	for (int i = 0; i < READERS; i++)
 		printf("%s{\"received\":%llu,\"gaps\":%llu,\"gap_end\":%d,\"disordered\":%llu,\"last\":%d}",
 		       i ? "," : "", (unsigned long long)atomic_load(&seen[i].received),
@@ -219,7 +218,8 @@ int main(int argc, char **argv)
 	int32_t continued;
 
 	if (argc != 7) {
-		fprintf(stderr, "usage: three_readers DOMAIN RATE BEFORE_S STOPPED_S AFTER_S HISTORY\n");
+		fprintf(stderr,
+			"usage: three_readers DOMAIN RATE BEFORE_S STOPPED_S AFTER_S HISTORY\n");
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -461,9 +461,14 @@ int publish(Peer &p)
 	peer_settle(&p.options);
 	write_samples(p);
 	end_instances(p);
-	while (p.options.reliable && !acknowledged && !peer_stopped() && !timed_out(p))
+	while (p.options.reliable && !acknowledged && !peer_stopped() && !timed_out(p)) {
+		/* An acknowledgement may take a heartbeat period, 3 s: longer than a lease. */
+		if (p.options.assert_ms)
+			p.options.liveliness == 1 ? p.participant->assert_liveliness()
+						  : p.writer->assert_liveliness();
 		acknowledged = p.writer->wait_for_acknowledgments(seconds(0.1)) ==
 			       ReturnCode_t::RETCODE_OK;
+	}
 	linger_until = peer_mono_ns() + static_cast<int64_t>(p.options.linger_s * 1e9);
 	assert_until = peer_mono_ns() + static_cast<int64_t>(p.options.linger_s * 0.5e9);
 	while (!peer_stopped() && peer_mono_ns() < linger_until) {

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The counters of a running participant, read by another process: the participant keeps them in a file (setting
+ * `stats.file`) that is mapped here read-only. Nothing the reader does can disturb the participant.
+ *
+ * Thread rule: one thread at a time for each handle.
+ */
+#ifndef APUS_STATS_H
+#define APUS_STATS_H
+
+#include <apus/core.h>
+#include <apus/participant.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct apus_stats;
+
+enum apus_stats_kind { APUS_STATS_PARTICIPANT = 0, APUS_STATS_WRITER = 1, APUS_STATS_READER = 2 };
+
+/** One participant, writer or reader. Pointers are valid during the callback. */
+struct apus_stats_row {
+	enum apus_stats_kind kind;
+	struct apus_guid guid;
+	const char *topic;   /**< of a participant: its name */
+	const char *problem; /**< "" or what stands out: "behind", "not alive" */
+	uint32_t matched;
+	const struct apus_stat *stats;
+	uint32_t stat_count;
+};
+
+/** Maps a file. Returns 0, APUS_ENOENT, APUS_ENOMEM, APUS_EENCODING (not such a file, or of another version). */
+APUS_API int apus_stats_open(const char *path, struct apus_stats **stats_out);
+APUS_API void apus_stats_close(struct apus_stats *stats);
+/** Process that keeps it, and when it was brought up to date (monotonic ns of this machine). */
+APUS_API uint32_t apus_stats_pid(const struct apus_stats *stats);
+APUS_API int64_t apus_stats_time_ns(const struct apus_stats *stats);
+/** Visits all rows of one update, the participant first, until `visit` returns false. Returns their number,
+ *  APUS_EAGAIN (it is being written all the time: try again), APUS_ENOMEM. */
+APUS_API int apus_stats_visit(struct apus_stats *stats,
+			      bool (*visit)(const struct apus_stats_row *, void *), void *user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
