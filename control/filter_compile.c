@@ -153,6 +153,8 @@ static int assemble(struct apus_ctl_filter_compiler *c, struct apus_dp_predicate
 		term_out->load = c->operands.fields[field].load;
 		term_out->value_bits = c->operands.fields[field].value_bits;
 	}
+	c->step_count[0] = program.step_count[0];
+	c->step_count[1] = program.step_count[1];
 	return 0;
 }
 
@@ -233,12 +235,14 @@ static int compile(struct apus_ctl_filter_compiler *c, uint32_t bytes, uint32_t 
 	return assemble(c, predicate_out, term_out);
 }
 
-int apus_ctl_filter_compile_term(const struct apus_type *type, const char *expression,
-				 const char *const *parameters, uint32_t parameter_count,
-				 const struct apus_ctl_filter_limits *limits,
-				 struct apus_dp_predicate **predicate_out,
-				 struct apus_ctl_filter_term *term_out,
-				 struct apus_filter_error *error_out)
+/* description: text_bytes of room for one, or NULL. Returns 0, or the length of the description. */
+static int compile_described(const struct apus_type *type, const char *expression,
+			     const char *const *parameters, uint32_t parameter_count,
+			     const struct apus_ctl_filter_limits *limits,
+			     struct apus_dp_predicate **predicate_out,
+			     struct apus_ctl_filter_term *term_out,
+			     struct apus_filter_error *error_out, char *description,
+			     size_t description_bytes)
 {
 	struct apus_ctl_filter_limits defaults;
 	struct apus_filter_error unwanted;
@@ -273,9 +277,39 @@ int apus_ctl_filter_compile_term(const struct apus_type *type, const char *expre
 	c->operands.parameter_count = parameter_count;
 	c->operands.error = error;
 	result = compile(c, (uint32_t)bytes, limits->depth, aims, predicate_out, term_out);
+	if (result == 0 && description)
+		result = apus_ctl_filter_describe_to(c, term_out, c->step_count, description,
+						     description_bytes);
 	free(c->data.bytes);
 	free(c);
 	return result;
+}
+
+int apus_ctl_filter_compile_term(const struct apus_type *type, const char *expression,
+				 const char *const *parameters, uint32_t parameter_count,
+				 const struct apus_ctl_filter_limits *limits,
+				 struct apus_dp_predicate **predicate_out,
+				 struct apus_ctl_filter_term *term_out,
+				 struct apus_filter_error *error_out)
+{
+	return compile_described(type, expression, parameters, parameter_count, limits,
+				 predicate_out, term_out, error_out, NULL, 0);
+}
+
+int apus_filter_describe(const struct apus_type *type, const char *expression,
+			 const char *const *parameters, uint32_t parameter_count, char *text_out,
+			 size_t text_bytes, struct apus_filter_error *error_out)
+{
+	struct apus_dp_predicate *predicate = NULL;
+	struct apus_ctl_filter_term term;
+	int result;
+
+	if (!type || apus_type_check(type) < 0 || !text_out || text_bytes == 0)
+		return APUS_EINVAL;
+	result = compile_described(type, expression, parameters, parameter_count, NULL, &predicate,
+				   &term, error_out, text_out, text_bytes);
+	apus_ctl_filter_free(predicate);
+	return result < 0 ? result : 0;
 }
 
 int apus_ctl_filter_compile(const struct apus_type *type, const char *expression,

@@ -242,8 +242,16 @@ struct apus_ctl_filter_compiler {
 	uint16_t *first_test; /* of each leaf, and of the end */
 	uint32_t test_count;
 	uint32_t alternatives; /* of all MATCH patterns; bounded like leaves */
+	uint32_t step_count[2];
 	struct apus_wire_step steps[2][APUS_CTL_FILTER_STEPS_MAX];
 };
+
+struct apus_ctl_filter_term;
+
+/** Describes what was compiled (filter_describe.c). Returns the length of the text, or APUS_ELIMIT. */
+int apus_ctl_filter_describe_to(const struct apus_ctl_filter_compiler *c,
+				const struct apus_ctl_filter_term *term, const uint32_t *step_count,
+				char *text_out, size_t text_bytes);
 
 /** Appends the test of one leaf (two for a range that is no interval of constants), without targets.
  *  Returns 0, APUS_EFILTER (error filled) or APUS_ENOMEM. */

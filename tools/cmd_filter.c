@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tools/commands.h"
@@ -23,7 +24,7 @@
 struct values {
 	const char *type, *idl;
 	struct option_list parameters;
-	bool check;
+	bool check, cdr;
 };
 
 static const struct option options[] = {
@@ -33,8 +34,10 @@ static const struct option options[] = {
 	 offsetof(struct values, idl), 0, 0},
 	{"param", "V", "value of %0, then of %1 …", OPTION_LIST, 0,
 	 offsetof(struct values, parameters), 0, 0},
-	{"check", NULL, "only check the expression, read no samples", OPTION_FLAG, 0,
+	{"check", NULL, "print what the expression compiles to, read no samples", OPTION_FLAG, 0,
 	 offsetof(struct values, check), 0, 0},
+	{"cdr", NULL, "samples are CDR in hex, encapsulation header first", OPTION_FLAG, 0,
+	 offsetof(struct values, cdr), 0, 0},
 };
 
 /* Working memory for one sample at a time. */
@@ -42,11 +45,61 @@ struct room {
 	void *sample, *arena, *payload;
 };
 
+static int digit_of(char c)
+{
+	const char *digits = "0123456789abcdef", *at;
+
+	c = c >= 'A' && c <= 'F' ? (char)(c - 'A' + 'a') : c;
+	at = c ? strchr(digits, c) : NULL;
+	return at ? (int)(at - digits) : -1;
+}
+
+/* Reads a line of hex, spaces allowed between bytes. Returns the bytes, or -1. */
+static int read_hex(const char *line, uint8_t *out)
+{
+	int bytes = 0;
+
+	for (const char *c = line; *c; c++) {
+		int high = digit_of(*c), low;
+
+		if (*c == ' ' || *c == '\t' || *c == '\r')
+			continue;
+		low = high < 0 ? -1 : digit_of(c[1]);
+		if (low < 0 || bytes == (int)PAYLOAD_BYTES)
+			return -1;
+		out[bytes++] = (uint8_t)(high << 4 | low);
+		c++;
+	}
+	return bytes;
+}
+
+static int judge(const struct apus_filter *filter, const void *payload, int bytes, uint64_t number)
+{
+	int verdict = apus_filter_match(filter, payload, (size_t)bytes);
+
+	if (verdict < 0)
+		return complain_failed("stdin, line %" PRIu64 ": %s", number,
+				       apus_strerror(verdict));
+	puts(verdict ? "true" : "false");
+	return EXIT_DONE;
+}
+
+static int evaluate_hex(const struct apus_filter *filter, const struct room *room, const char *line,
+			uint64_t number)
+{
+	int bytes = read_hex(line, room->payload);
+
+	if (bytes < 0)
+		return complain("stdin, line %" PRIu64 ": not hex, or more than %u bytes", number,
+				PAYLOAD_BYTES);
+	return judge(filter, room->payload, bytes, number);
+}
+
 static int evaluate(const struct apus_type *type, const struct apus_filter *filter,
 		    const struct room *room, const char *line, uint64_t number)
 {
 	char reason[REASON_BYTES];
-	int bytes, verdict;
+	int bytes;
 
 	if (json_to_sample(type, line, false, room->sample, room->arena, ARENA_BYTES, reason,
 			   sizeof(reason)) < 0)
@@ -55,16 +108,11 @@ static int evaluate(const struct apus_type *type, const struct apus_filter *filt
 				 PAYLOAD_BYTES);
 	if (bytes < 0)
 		return complain("stdin, line %" PRIu64 ": %s", number, apus_strerror(bytes));
-	verdict = apus_filter_match(filter, room->payload, (size_t)bytes);
-	if (verdict < 0)
-		return complain_failed("stdin, line %" PRIu64 ": %s", number,
-				       apus_strerror(verdict));
-	puts(verdict ? "true" : "false");
-	return EXIT_DONE;
+	return judge(filter, room->payload, bytes, number);
 }
 
 static int evaluate_lines(const struct apus_type *type, const struct apus_filter *filter,
-			  const struct room *room)
+			  const struct room *room, bool cdr)
 {
 	struct session none = {.signal_fd = -1}; /* no domain is joined; signals end the program */
 	struct lines lines = {.fd = STDIN_FILENO};
@@ -73,13 +121,14 @@ static int evaluate_lines(const struct apus_type *type, const struct apus_filter
 	int rc = EXIT_DONE;
 
 	while (rc == EXIT_DONE && (got = lines_next(&lines, &none, &line)) != LINES_END)
-		rc = got == LINES_LINE ? evaluate(type, filter, room, line, lines.number)
-				       : EXIT_USAGE;
+		rc = got != LINES_LINE ? EXIT_USAGE
+		     : cdr             ? evaluate_hex(filter, room, line, lines.number)
+				       : evaluate(type, filter, room, line, lines.number);
 	lines_fini(&lines);
 	return rc;
 }
 
-static int evaluate_all(const struct apus_type *type, const struct apus_filter *filter)
+static int evaluate_all(const struct apus_type *type, const struct apus_filter *filter, bool cdr)
 {
 	struct room room = {calloc(1, type->size_bytes), malloc(ARENA_BYTES),
 			    malloc(PAYLOAD_BYTES)};
@@ -87,13 +136,27 @@ static int evaluate_all(const struct apus_type *type, const struct apus_filter *
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (room.sample && room.arena && room.payload)
-		rc = evaluate_lines(type, filter, &room);
+		rc = evaluate_lines(type, filter, &room, cdr);
 	else
 		rc = complain_failed("no memory");
 	free(room.sample);
 	free(room.arena);
 	free(room.payload);
 	return rc;
+}
+
+/* Prints the program of an expression that compiles. */
+static int describe(const struct apus_type *type, const char *expression,
+		    const struct values *values)
+{
+	static char text[1 << 16];
+	int rc = apus_filter_describe(type, expression, values->parameters.items,
+				      values->parameters.count, text, sizeof(text), NULL);
+
+	if (rc != 0)
+		return complain_failed("cannot describe the filter: %s", apus_strerror(rc));
+	fputs(text, stdout);
+	return EXIT_DONE;
 }
 
 static int run(const struct command *command, int argc, char **argv)
@@ -119,16 +182,18 @@ static int run(const struct command *command, int argc, char **argv)
 		return endpoint_complain_filter(argv[0], &error);
 	if (rc != 0)
 		return complain_failed("cannot compile the filter: %s", apus_strerror(rc));
-	rc = values.check ? EXIT_DONE : evaluate_all(type, filter);
+	rc = values.check ? describe(type, argv[0], &values)
+			  : evaluate_all(type, filter, values.cdr);
 	apus_filter_close(filter);
 	return rc;
 }
 
 const struct command cmd_filter = {
 	"filter",
-	"EXPR [--type NAME] [--param V]... [--check]",
+	"EXPR [--idl FILE] [--type NAME] [--param V]... [--check] [--cdr]",
 	"Check a filter expression, and tell which samples it lets through.",
-	"Samples are read as one JSON object a line on stdin; each is answered by true or false.\n",
+	"Samples are read as one JSON object a line on stdin, or with --cdr as hex; each is answered by\n"
+	"true or false. With --check the fields, tests, cost and index term are printed instead.\n",
 	options,
 	sizeof(options) / sizeof(options[0]),
 	run,

@@ -59,6 +59,16 @@ APUS_API int apus_filter_check(const struct apus_type *type, const char *express
 			       struct apus_filter_error *error_out);
 
 /**
+ * Says what an expression compiles to, for people: a line for each field, each test with where it leads, how
+ * the cost of a sample grows, and what an index of many filters would hold it by. Otherwise as
+ * apus_filter_check(); APUS_ELIMIT if `text_bytes` is too small (the text is cut then).
+ */
+APUS_API int apus_filter_describe(const struct apus_type *type, const char *expression,
+				  const char *const *parameters, uint32_t parameter_count,
+				  char *text_out, size_t text_bytes,
+				  struct apus_filter_error *error_out);
+
+/**
  * Compiles an expression. Arguments and errors as apus_filter_check().
  * On success `*filter_out` is the caller's and must be closed; it borrows the type, nothing else.
  */

@@ -452,6 +452,43 @@ static void signatures(void **state)
 	check_signature("x BETWEEN 3 AND 4", NULL, 0, "ae53fd30da8cfc7c0de3a7431a5c5e2e");
 }
 
+/* What people are told: every field, every test with its targets, cost and index term; cut where it ends. */
+static void descriptions(void **state)
+{
+	static const char *const parameters[] = {"5"};
+	struct apus_filter_error error;
+	char text[512], cut[20];
+
+	(void)state;
+	assert_int_equal(apus_filter_describe(&apus_shape_type, "x > %0 AND color LIKE 'R%'",
+					      parameters, 1, text, sizeof(text), NULL),
+			 0);
+	assert_string_equal(text,
+			    "field 0: x (integer)\nfield 1: color (string)\n"
+			    "test 0: range of field 0, true: test 1, false: reject\n"
+			    "test 1: pattern of field 1, true: pass, false: reject\n"
+			    "cost: pattern (a pass over a string of the sample), 2 tests at most\n"
+			    "index: range of x\n");
+	assert_int_equal(apus_filter_describe(&filter_rich,
+					      "points[2].r > 1 OR u._d = 2 OR names.length "
+					      "= arr[3]",
+					      NULL, 0, text, sizeof(text), NULL),
+			 0);
+	assert_non_null(strstr(text,
+			       "field 0: points[2].r (float)\nfield 1: u._d (integer)\n"
+			       "field 2: names.length (integer)\nfield 3: arr[3] (integer)\n"));
+	assert_non_null(strstr(text, "index: none"));
+	assert_int_equal(
+		apus_filter_describe(&apus_shape_type, "x > 1", NULL, 0, cut, sizeof(cut), NULL),
+		APUS_ELIMIT);
+	assert_int_equal(strlen(cut), sizeof(cut) - 1);
+	assert_int_equal(
+		apus_filter_describe(&apus_shape_type, "x >", NULL, 0, text, sizeof(text), &error),
+		APUS_EFILTER);
+	assert_int_equal(apus_filter_describe(NULL, "x > 1", NULL, 0, text, sizeof(text), NULL),
+			 APUS_EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -467,6 +504,7 @@ int main(void)
 		cmocka_unit_test(parameters_of_other_kinds),
 		cmocka_unit_test(nested_members),
 		cmocka_unit_test(signatures),
+		cmocka_unit_test(descriptions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,6 +144,13 @@ def filters():
                     for x in range(4))
     code, out, err = run("filter", "x BETWEEN %0 AND %1", "--param", "1", "--param", "2", stdin=lines)
     expect((code, out) == (0, "false\ntrue\ntrue\nfalse\n"), f"filter: {code} {out!r} {err!r}")
+    payload = "00010000 04000000 52454400 09000000 01000000 03000000"
+    code, out, err = run("filter", "x = 9", "--cdr", stdin=payload + "\n" + payload.replace("09", "08", 1) + "\n")
+    expect((code, out) == (0, "true\nfalse\n"), f"hex samples: {code} {out!r} {err!r}")
+    code, out, err = run("filter", "x = 9", "--cdr", stdin="0001zz\n")
+    expect(code == 2, f"not hex: {code}")
+    code, out, err = run("filter", "color = 'RED'", "--check")
+    expect(code == 0 and "field 0: color (string)" in out and "index: texts of color" in out, out + err)
     code, out, err = run("filter", "x > 1", stdin=S + "\n{}\n")
     expect(code == 2 and out == "false\n" and "stdin, line 2: " in err, f"filter: {code} {err!r}")
 
