@@ -102,8 +102,14 @@ static struct apus_dp_assembly *place(struct apus_dp_reader_state *s, apus_seq s
 /* A sample that can never be stored is settled at its first fragment, or it would be offered for ever. */
 static void settle_too_large(struct apus_dp_reader_state *s, apus_seq seq, struct apus_mono now)
 {
+	const struct apus_wire_seqset behind = {.base = seq + 1};
+
 	apus_counter_add(&s->reader->counters.too_large, 1);
-	apus_dp_window_done(&s->window, seq);
+	/* As irrelevant, not as delivered: a forged one must not count as proof that the number exists. */
+	if (s->reliable)
+		apus_dp_window_gap(&s->window, seq, &behind);
+	else
+		apus_dp_window_done(&s->window, seq);
 	if (s->held_first)
 		apus_dp_reader_drain(s, now);
 }

@@ -106,6 +106,9 @@ static bool has_lost(const struct apus_dp_reader_state *s, apus_seq seq)
 		return false;
 	if (s->local)
 		return seq != s->last_admitted + 1;
+	/* A count that has run full (a forged jump does that) tells nothing any more. */
+	if (s->window.lost == UINT64_MAX && seq != s->last_admitted + 1)
+		return true;
 	return s->window.lost + s->window.lost_pending != s->lost_before ||
 	       (!s->reliable && seq > s->window.next);
 }

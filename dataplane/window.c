@@ -243,6 +243,18 @@ static void appeared(struct apus_dp_window *w, apus_seq seq)
 	w->lost_pending = 0;
 }
 
+/** After anything that moves `next`: remembers a large jump, unless an earlier one is still in doubt. */
+static void note_jump(struct apus_dp_window *w, apus_seq before)
+{
+	if (w->next == before || w->next - w->delivered_end <= APUS_DP_WINDOW_JUMP)
+		return;
+	if (w->jump_to && w->since_jump < APUS_DP_WINDOW_NUMBERS)
+		return;
+	w->jump_from = w->delivered_end;
+	w->jump_to = w->next;
+	w->since_jump = 0;
+}
+
 /* ---- public --------------------------------------------------------------------------------- */
 
 bool apus_dp_count_accept(struct apus_dp_count *c, int32_t count, struct apus_mono now)
@@ -296,6 +308,8 @@ static void best_effort_pass(struct apus_dp_window *w, apus_seq seq)
 
 void apus_dp_window_done(struct apus_dp_window *w, apus_seq seq)
 {
+	apus_seq before;
+
 	if (!w->reliable) {
 		best_effort_pass(w, seq);
 		return;
@@ -303,12 +317,15 @@ void apus_dp_window_done(struct apus_dp_window *w, apus_seq seq)
 	appeared(w, seq);
 	w->start_movable = false;
 	w->delivered_end = seq_max(w->delivered_end, seq + 1);
+	w->since_jump += w->since_jump < APUS_DP_WINDOW_NUMBERS;
 	if (!in_window(w, seq))
 		return;
 	bit_clear(w->held, seq);
 	bit_clear(w->refused, seq);
 	bit_set(w->settled, seq);
+	before = w->next;
 	advance(w);
+	note_jump(w, before);
 }
 
 void apus_dp_window_hold(struct apus_dp_window *w, apus_seq seq)
@@ -358,7 +375,9 @@ bool apus_dp_window_ready(const struct apus_dp_window *w, apus_seq *seq_out)
 /** A GAP for a best-effort reader: what it names is not lost. */
 static bool best_effort_gap(struct apus_dp_window *w, apus_seq start, apus_seq end)
 {
-	if (!w->started || start > w->next || end <= w->next)
+	/* A larger one is not worth believing: nothing would ever take it back. */
+	if (!w->started || start > w->next || end <= w->next ||
+	    end - w->next > APUS_DP_WINDOW_NUMBERS)
 		return false;
 	w->next = end;
 	return true;
@@ -384,20 +403,32 @@ bool apus_dp_window_gap(struct apus_dp_window *w, apus_seq start,
 			lost += give_up(w, end + i, end + i + 1, false);
 	}
 	lost_add(&w->lost, lost);
+	note_jump(w, before);
 	return w->next != before;
 }
 
 /** Goes back to the first number that was not really delivered. Returns false if there is none. */
 static bool restore(struct apus_dp_window *w, apus_seq first, apus_seq last)
 {
-	apus_seq target = seq_max(first, w->delivered_end);
+	/* Nothing that came after a jump it denies was the writer's. */
+	bool denied = w->jump_to > last + 1;
+	apus_seq end = denied ? seq_min(w->delivered_end, w->jump_from) : w->delivered_end;
+	apus_seq target = seq_max(first, end);
 
-	if (w->start_movable)
+	if (w->start_movable) {
 		start_at(w, last + 1, true);
-	else if (target > last + 1)
+	} else if (target > last + 1) {
 		return false;
-	else
+	} else {
 		w->next = target;
+		w->delivered_end = end;
+		/* This HEARTBEAT may be the forged one: what it skips is in doubt in its turn. */
+		if (target < w->jump_to || target - end > APUS_DP_WINDOW_JUMP) {
+			w->since_jump = 0;
+			w->jump_from = target - end > APUS_DP_WINDOW_JUMP ? end : 0;
+			w->jump_to = target - end > APUS_DP_WINDOW_JUMP ? target : 0;
+		}
+	}
 	clear_all(w);
 	w->lost_pending = 0;
 	w->highest = last;
@@ -441,6 +472,7 @@ unsigned apus_dp_window_heartbeat(struct apus_dp_window *w, apus_seq first, apus
 			lose_below(w, first);
 		w->highest = seq_max(last, w->delivered_end - 1);
 	}
+	note_jump(w, before);
 	w->heartbeat_seen = true;
 	if (w->next > before)
 		result |= APUS_DP_HB_ADVANCED;

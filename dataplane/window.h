@@ -29,7 +29,9 @@
  * Forged or jumped numbers from a matched GUID. DATA beyond the window is not kept and proves nothing.
  * A HEARTBEAT whose `last` lies below `next - 1` contradicts what GAPs and HEARTBEATs had us skip: the
  * window goes back to the number after the highest one that was really delivered. (A HEARTBEAT that was
- * merely overtaken by a GAP has the same effect, which costs one more request and GAP.) Losses larger
+ * merely overtaken by a GAP has the same effect, which costs one more request and GAP.) What was delivered
+ * after a jump of more than JUMP numbers is believed when a window's worth has followed it: until
+ * then such a HEARTBEAT, if it denies the jump, takes the window back to where the jump began. Losses larger
  * than the window are counted only when a later DATA or HEARTBEAT confirms them.
  */
 #ifndef APUS_DATAPLANE_WINDOW_H
@@ -43,6 +45,8 @@ struct apus_wire_seqset;
 /** Numbers above `next` that are kept track of one by one. */
 #define APUS_DP_WINDOW_NUMBERS 1024
 #define APUS_DP_WINDOW_WORDS   (APUS_DP_WINDOW_NUMBERS / 64)
+/** A jump of `next` over more numbers than this is in doubt until a window's worth is delivered behind it. */
+#define APUS_DP_WINDOW_JUMP 64
 /** Highest number accepted; leaves room to compute one window beyond it. */
 #define APUS_DP_SEQ_MAX (INT64_MAX - 2 * APUS_DP_WINDOW_NUMBERS)
 /** Silence after which a count that looks old is believed again: longer than any reordering, shorter
@@ -76,6 +80,8 @@ struct apus_dp_window {
 	apus_seq highest;       /* readable; 0 = none known */
 	apus_seq delivered_end; /* one above the highest number delivered or first owed */
 	apus_seq far_first, far_end;
+	apus_seq jump_from, jump_to; /* the earliest large jump not confirmed yet; 0 = none */
+	uint32_t since_jump;         /* numbers delivered since, up to NUMBERS */
 	uint64_t lost; /* readable: numbers given up; only grows. What refuse() counted and then
 				* went away is included. */
 	uint64_t lost_pending; /* awaiting confirmation */

@@ -367,6 +367,41 @@ static void forged_jumps_are_undone(void **state)
 	assert_int_equal(w.next, 8);
 }
 
+/* Data after a forged jump must not make the jump true: 2^40 is delivered, and the writer still wins. */
+static void forged_data_after_a_forged_jump(void **state)
+{
+	const apus_seq far = INT64_C(1) << 40;
+	struct apus_wire_seqset to_far = {.base = far};
+	struct apus_dp_window w;
+	int32_t count = 0;
+
+	(void)state;
+	apus_dp_window_init(&w, true, APUS_DP_FROM_FIRST);
+	for (apus_seq seq = 1; seq <= 10; seq++)
+		apus_dp_window_done(&w, seq);
+	apus_dp_window_gap(&w, 11, &to_far);
+	for (apus_seq seq = far; seq < far + 100; seq++) {
+		assert_int_equal(apus_dp_window_check(&w, seq), APUS_DP_SEQ_NEW_IN_ORDER);
+		apus_dp_window_done(&w, seq);
+	}
+	assert_true(apus_dp_window_heartbeat(&w, 1, 12, ++count, true, false, at(0)) &
+		    APUS_DP_HB_RESTORED);
+	assert_int_equal(w.next, 11);
+	assert_int_equal(apus_dp_window_check(&w, 11), APUS_DP_SEQ_NEW_IN_ORDER);
+
+	/* A jump that the writer made itself is true once a window's worth has followed it. */
+	apus_dp_window_heartbeat(&w, far, far, ++count, true, false, at(0));
+	for (apus_seq seq = far; seq < far + APUS_DP_WINDOW_NUMBERS; seq++)
+		apus_dp_window_done(&w, seq);
+	apus_dp_window_heartbeat(&w, far, far + 5000, ++count, true, false, at(0));
+	assert_int_equal(w.next, far + APUS_DP_WINDOW_NUMBERS);
+	to_far.base = 2 * far;
+	apus_dp_window_gap(&w, w.next, &to_far);
+	assert_true(apus_dp_window_heartbeat(&w, far, far + 5000, ++count, true, false, at(0)) &
+		    APUS_DP_HB_RESTORED);
+	assert_int_equal(w.next, far + APUS_DP_WINDOW_NUMBERS);
+}
+
 static void best_effort(void **state)
 {
 	struct apus_dp_window w;
@@ -403,7 +438,7 @@ enum { MISSING, SETTLED, HELD };
 struct model {
 	uint8_t state[UNIVERSE];
 	bool refused[UNIVERSE];
-	apus_seq next, highest, delivered_end, far_first, far_end;
+	apus_seq next, highest, delivered_end, far_first, far_end, jump_from, jump_to, since_jump;
 	uint64_t lost, pending;
 	bool heartbeat_seen;
 };
@@ -461,6 +496,16 @@ static uint64_t model_give_up(struct model *m, apus_seq first, apus_seq end, boo
 	return count;
 }
 
+static void model_jump(struct model *m, apus_seq before)
+{
+	if (m->next == before || m->next - m->delivered_end <= APUS_DP_WINDOW_JUMP ||
+	    (m->jump_to && m->since_jump < APUS_DP_WINDOW_NUMBERS))
+		return;
+	m->jump_from = m->delivered_end;
+	m->jump_to = m->next;
+	m->since_jump = 0;
+}
+
 static void model_appeared(struct model *m, apus_seq seq)
 {
 	if (seq > m->highest)
@@ -471,13 +516,18 @@ static void model_appeared(struct model *m, apus_seq seq)
 
 static void both_done(struct apus_dp_window *w, struct model *m, apus_seq seq)
 {
+	apus_seq before;
+
 	apus_dp_window_done(w, seq);
 	model_appeared(m, seq);
 	if (seq + 1 > m->delivered_end)
 		m->delivered_end = seq + 1;
+	m->since_jump++;
 	m->state[seq] = SETTLED;
 	m->refused[seq] = false;
+	before = m->next;
 	model_advance(m);
+	model_jump(m, before);
 }
 
 static void both_refuse(struct apus_dp_window *w, struct model *m, apus_seq seq)
@@ -548,18 +598,32 @@ static void step_gap(struct apus_dp_window *w, struct model *m)
 				m->lost += model_give_up(m, base + i, base + i + 1, false);
 		}
 	}
+	model_jump(m, before);
 	assert_int_equal(apus_dp_window_gap(w, start, &set), m->next != before);
 }
 
 static void model_heartbeat(struct model *m, apus_seq first, apus_seq last)
 {
+	apus_seq before = m->next;
+
 	if (last + 1 < m->next) {
-		apus_seq target = first > m->delivered_end ? first : m->delivered_end;
+		bool denied = m->jump_to > last + 1;
+		apus_seq end =
+			denied && m->jump_from < m->delivered_end ? m->jump_from : m->delivered_end;
+		apus_seq target = first > end ? first : end;
 
 		if (target <= last + 1) {
 			memset(m->state + target, MISSING, (size_t)(UNIVERSE - target));
 			memset(m->refused + target, 0, (size_t)(UNIVERSE - target));
 			m->next = target;
+			m->delivered_end = end;
+			if (target < m->jump_to)
+				m->jump_from = m->jump_to = m->since_jump = 0;
+			if (target - end > APUS_DP_WINDOW_JUMP) {
+				m->jump_from = end;
+				m->jump_to = target;
+				m->since_jump = 0;
+			}
 			m->far_first = m->far_end = 0;
 			m->pending = 0;
 			m->highest = last;
@@ -578,6 +642,7 @@ static void model_heartbeat(struct model *m, apus_seq first, apus_seq last)
 		m->highest = last > m->delivered_end - 1 ? last : m->delivered_end - 1;
 	}
 	m->heartbeat_seen = true;
+	model_jump(m, before);
 }
 
 static void step_heartbeat(struct apus_dp_window *w, struct model *m, int32_t *count)
@@ -669,6 +734,7 @@ int main(void)
 		cmocka_unit_test(numbers_near_the_end),
 		cmocka_unit_test(refused_numbers),
 		cmocka_unit_test(forged_jumps_are_undone),
+		cmocka_unit_test(forged_data_after_a_forged_jump),
 		cmocka_unit_test(best_effort),
 		cmocka_unit_test(random_operations),
 	};
