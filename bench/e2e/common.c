@@ -188,8 +188,9 @@ void poll_while_waiting(struct apus_participant *participant)
 
 static void idle_once(void)
 {
-	if (polled)
-		apus_worker_poll(polled, 0);
+	/* Nothing is measured meanwhile: threads of the libraries have work to do, maybe on this core. */
+	if (polled && apus_worker_poll(polled, 0) <= 0)
+		usleep(100);
 }
 
 void give_order(struct meeting *m, pid_t follower, uint32_t order)

@@ -534,7 +534,10 @@ static void print_row(const struct options *o, const struct result *results, uin
 	const struct result *r = &results[variant];
 	double rate = median(r->rate, o->rounds);
 	double single = median(results[variant - variant % KINDS + PLAIN_SINGLE].rate, o->rounds);
-	double lost = r->sent ? 100.0 * (double)(r->sent - r->received) / (double)r->sent : 0;
+	/* What was still on its way when a block ended arrives in the next. */
+	double lost = r->sent > r->received
+			      ? 100.0 * (double)(r->sent - r->received) / (double)r->sent
+			      : 0;
 	uint32_t bytes = o->bytes[variant / KINDS];
 
 	if (!o->json) {
