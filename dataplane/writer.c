@@ -387,6 +387,8 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 		apus_dp_writer_mark(writer, e.seq, &e.marks);
 	e.offset_bytes = writer->written_bytes;
 	writer->written_bytes += change->payload_bytes;
+	writer->written_bytes +=
+		apus_dp_writer_overhead(writer, !change->more && !writer->suspended);
 	displaced = apus_dp_cache_add(&writer->cache, slot, &e);
 	if (writer->config.directed)
 		apus_dp_writer_direct(writer, slot, change->to);
@@ -432,7 +434,9 @@ static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 		lagging = true;
 		if (s->local || s->unsent_seq)
 			continue; /* a HEARTBEAT follows when all is sent */
-		if (apus_dp_writer_ask(w, s, now))
+		if (s->waiting_seq && s->acked + 1 >= s->waiting_seq)
+			apus_dp_writer_window_move(w, s, now);
+		else if (apus_dp_writer_ask(w, s, now))
 			apus_dp_writer_heartbeat(w, s);
 	}
 	if (apus_dp_writer_demote_silent(w, now))

@@ -111,7 +111,14 @@ struct apus_dp_writer_state {
 	uint32_t push_limit;         /* up to here it grows fast */
 	apus_seq pushed_seq; /* large sample whose first pushed_to fragments were sent; 0 = none */
 	uint32_t pushed_to;
-	bool push_lost;           /* some of that was asked for again */
+	bool push_lost; /* some of that was asked for again */
+	apus_seq
+		waiting_seq; /* from here on it has been sent nothing, for its window is full; 0 = none */
+	apus_seq
+		paced_seq; /* a foreign reader's window counts from here, if it has not acknowledged so far */
+	apus_seq window_mark;     /* the window does not shrink again before this is acknowledged */
+	uint32_t window_limit;    /* up to here it grows fast */
+	uint32_t window_bytes;    /* of small samples that may be on their way: writer_window.c */
 	apus_seq unsent_seq;      /* from here on large samples wait for pace_timer; 0 = none */
 	uint32_t unsent_fragment; /* first unsent one of that sample */
 	apus_seq answered_seq;    /* fragments of the last answer to a NACK_FRAG */

@@ -51,6 +51,8 @@ static void begin_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s
 	s->eid = apus_guid_eid(&m->guid);
 	s->reliable = m->reliable && w->config.reliable;
 	apus_dp_writer_push_begin(s);
+	s->window_bytes = APUS_DP_WINDOW_FIRST_BYTES;
+	s->window_limit = UINT32_MAX;
 	apus_dp_writer_forget_verdicts(w, (uint32_t)(s - w->states));
 	s->relevant = history ? 1 : w->last + 1;
 	s->acked = history ? 0 : w->last;
@@ -198,6 +200,13 @@ void apus_dp_writer_derive(struct apus_dp_writer *w)
 		w->filtered_count += s->predicate != NULL;
 		w->awaited_count += s->awaited;
 		w->demoted_count += s->demoted;
+	}
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		/* Who shares a destination has no window; it asks for what it was not sent. */
+		if (s->destination == UINT32_MAX || apus_dp_writer_windowed(w, s->destination) != s)
+			s->waiting_seq = 0;
 	}
 	apus_dp_writer_filter_derive(w);
 	/* Relaxed: a number for other threads to look at; nothing is published with it. */

@@ -62,7 +62,7 @@ bool apus_dp_writer_demote_silent(struct apus_dp_writer *w, struct apus_mono now
 		    now.ns - s->asked_at.ns < w->worker->config.demote_ns)
 			continue;
 		s->demoted = true;
-		s->unsent_seq = 0;
+		s->unsent_seq = s->waiting_seq = 0;
 		n++;
 	}
 	if (n == 0)

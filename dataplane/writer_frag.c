@@ -107,21 +107,25 @@ static void note_pushed(struct apus_dp_writer_state *s, apus_seq seq, uint32_t c
 	s->pushed_to = count;
 }
 
-/* Bytes written before the sample in `slot` that a reader has not acknowledged. */
-static uint64_t outstanding(const struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
-			    uint32_t slot)
+uint64_t apus_dp_writer_outstanding(const struct apus_dp_writer *w, apus_seq from, uint32_t slot)
 {
 	const struct apus_dp_entry *e = &w->cache.entries[slot];
 	uint32_t first = w->cache.head;
 
-	if (s->acked + 1 >= e->seq)
+	if (from >= e->seq)
 		return 0;
-	if (w->cache.entries[first].seq <= s->acked) {
-		first = apus_dp_cache_find(&w->cache, s->acked + 1);
+	if (w->cache.entries[first].seq < from) {
+		first = apus_dp_cache_find(&w->cache, from);
 		if (first == NONE)
 			return 0; /* displaced; what is behind it is unknown, and little */
 	}
 	return e->offset_bytes - w->cache.entries[first].offset_bytes;
+}
+
+static uint64_t outstanding(const struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+			    uint32_t slot)
+{
+	return apus_dp_writer_outstanding(w, s->acked + 1, slot);
 }
 
 /* What all readers behind a destination have room for. */
@@ -200,8 +204,7 @@ static uint32_t unsent_from(const struct apus_dp_writer *w, const struct apus_dp
 	return seq == s->unsent_seq ? s->unsent_fragment : 1;
 }
 
-/* The slot of the first number from `seq` on that is still in the cache. */
-static uint32_t find_from(const struct apus_dp_writer *w, apus_seq seq)
+uint32_t apus_dp_writer_find_from(const struct apus_dp_writer *w, apus_seq seq)
 {
 	uint32_t slot = apus_dp_cache_find(&w->cache, seq);
 
@@ -217,7 +220,8 @@ static uint32_t find_from(const struct apus_dp_writer *w, apus_seq seq)
 static void push_portion(struct apus_dp_writer *w, struct apus_dp_writer_state *s)
 {
 	uint32_t size = w->worker->config.fragment_bytes, budget = s->push_bytes;
-	uint32_t slot = find_from(w, s->unsent_seq > s->acked ? s->unsent_seq : s->acked + 1);
+	uint32_t slot = apus_dp_writer_find_from(w, s->unsent_seq > s->acked ? s->unsent_seq
+									     : s->acked + 1);
 
 	for (; slot != NONE; slot = w->cache.entries[slot].next) {
 		uint32_t n = unsent_from(w, s, slot), count = fragment_count(w, slot), first = n;
@@ -247,6 +251,11 @@ void apus_dp_writer_pace_fn(struct apus_dp_timer *timer, struct apus_mono now)
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
+		if (s->waiting_seq && !apus_dp_prefix_is_apus(&s->prefix)) {
+			s->paced_seq = s->waiting_seq;
+			apus_dp_writer_window_move(w, s, now);
+			more |= s->waiting_seq != 0;
+		}
 		if (s->unsent_seq == 0)
 			continue;
 		push_portion(w, s);

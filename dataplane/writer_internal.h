@@ -24,6 +24,9 @@
 /** Bytes of large samples sent unasked at first; see writer_frag.c. */
 #define APUS_DP_PUSH_FIRST_BYTES ((uint32_t)96 * 1024)
 
+/** Bytes of small samples that may be on their way to a reader at first; see writer_window.c. */
+#define APUS_DP_WINDOW_FIRST_BYTES ((uint32_t)128 * 1024)
+
 /** True if the sample is cut into fragments. */
 static inline bool apus_dp_writer_is_large(const struct apus_dp_writer *w, uint32_t slot)
 {
@@ -115,7 +118,42 @@ bool apus_dp_writer_demote_silent(struct apus_dp_writer *w, struct apus_mono now
 /** Makes room in a full history at the cost of demoted readers; true if something was removed. */
 bool apus_dp_writer_give_up(struct apus_dp_writer *w, uint32_t instance_idx);
 
-/** writer_frag.c: begins a new match. */
+/** What a HEARTBEAT behind some samples has to say. */
+struct apus_dp_follow_up {
+	bool heartbeat; /* there is one */
+	bool ask;       /* it asks for an answer whatever else */
+	bool left_out;  /* some samples were not wanted */
+};
+/** writer_send.c: sends one sample to a destination. */
+void apus_dp_writer_send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t destination,
+			     struct apus_mono now, struct apus_dp_follow_up *f);
+
+/** writer_window.c: what a small sample takes of a window beside its payload. */
+uint32_t apus_dp_writer_overhead(const struct apus_dp_writer *w, bool alone);
+/** The reader whose window a destination has to mind, or NULL. */
+struct apus_dp_writer_state *apus_dp_writer_windowed(struct apus_dp_writer *w,
+						     uint32_t destination);
+/** True if its window has room for the sample in `slot`; else it waits from there on. */
+bool apus_dp_writer_window_admits(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+				  uint32_t slot, struct apus_mono now);
+/** Sends what waits, as far as the window goes. */
+void apus_dp_writer_window_move(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+				struct apus_mono now);
+/** A reader acknowledged (progress) or asked for something (missing). */
+void apus_dp_writer_window_learn(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+				 bool progress, bool missing);
+/** The last number that a reader may know of. */
+static inline apus_seq apus_dp_writer_told(const struct apus_dp_writer *w,
+					   const struct apus_dp_writer_state *s)
+{
+	return s->waiting_seq ? s->waiting_seq - 1 : w->sent;
+}
+
+/** writer_frag.c: bytes written before the sample in `slot`, from number `from` on. */
+uint64_t apus_dp_writer_outstanding(const struct apus_dp_writer *w, apus_seq from, uint32_t slot);
+/** The slot of the first number from `seq` on that is still in the cache, or APUS_SHM_NO_SLOT. */
+uint32_t apus_dp_writer_find_from(const struct apus_dp_writer *w, apus_seq seq);
+/** Begins a new match. */
 void apus_dp_writer_push_begin(struct apus_dp_writer_state *s);
 /** Sends as much of a large sample to a destination as its readers have shown to have room for. Returns
  *  false if all its readers will get the rest unasked, and a HEARTBEAT then. */

@@ -137,7 +137,8 @@ static void repair(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 	for (uint32_t i = 0; i < set->num_bits; i++) {
 		apus_seq seq = set->base + i;
 
-		if (seq >= from && seq <= w->sent && apus_wire_bit_test(set->bitmap, i))
+		if (seq >= from && seq <= apus_dp_writer_told(w, s) &&
+		    apus_wire_bit_test(set->bitmap, i))
 			repair_one(w, s, seq, &r);
 	}
 	apus_dp_writer_put_gap(w, s, &r.run);
@@ -214,6 +215,11 @@ unsigned apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus
 		s->acked = acknack->set.base - 1;
 		apus_dp_writer_push_acked(s);
 		apus_dp_writer_settle(writer);
+		apus_dp_writer_window_learn(writer, s, true, missing);
+		if (s->waiting_seq)
+			apus_dp_writer_window_move(writer, s, now);
+	} else {
+		apus_dp_writer_window_learn(writer, s, false, missing);
 	}
 	if (missing)
 		repair(writer, s, &acknack->set, now);
@@ -225,6 +231,7 @@ unsigned apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus
 		apus_dp_writer_put_heartbeat(writer,
 					     apus_dp_out_at(&writer->worker->out, &s->addr,
 							    &s->prefix, APUS_DP_HEARTBEAT_BYTES),
-					     s->eid, writer->sent, s->acked >= writer->sent);
+					     s->eid, apus_dp_writer_told(writer, s),
+					     s->acked >= writer->sent);
 	return answer;
 }

@@ -131,15 +131,8 @@ void apus_dp_writer_flush_gap(struct apus_dp_writer *writer, struct apus_dp_writ
 	state->gap_start = 0;
 }
 
-/* What a HEARTBEAT behind some samples has to say. */
-struct follow_up {
-	bool heartbeat; /* there is one */
-	bool ask;       /* it asks for an answer whatever wants_answer() says */
-	bool left_out;  /* some samples were not wanted */
-};
-
-static void send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i, struct apus_mono now,
-		     struct follow_up *f)
+void apus_dp_writer_send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i,
+			     struct apus_mono now, struct apus_dp_follow_up *f)
 {
 	const struct apus_dp_destination *d = &w->destinations[i];
 	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
@@ -164,7 +157,7 @@ static void send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i, struct
 
 /* Sends the ends of sets numbered *next … below - 1 to a destination. */
 static void send_markers(struct apus_dp_writer *w, const struct apus_dp_destination *d,
-			 apus_seq *next, apus_seq below, struct follow_up *f)
+			 apus_seq *next, apus_seq below, struct apus_dp_follow_up *f)
 {
 	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
 	const struct apus_dp_marker *m;
@@ -182,18 +175,26 @@ static bool send_to(struct apus_dp_writer *w, apus_seq from, uint32_t first, uin
 {
 	const struct apus_dp_destination *d = &w->destinations[i];
 	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
-	struct follow_up f = {0};
-	apus_seq next = from;
+	struct apus_dp_follow_up f = {0};
+	struct apus_dp_writer_state *s = apus_dp_writer_windowed(w, i);
+	apus_seq next = from, last = w->sent;
 
+	if (s && s->waiting_seq)
+		return false;
 	for (uint32_t slot = first; slot != NONE; slot = w->cache.entries[slot].next) {
+		if (s && !apus_dp_writer_window_admits(w, s, slot, now)) {
+			f.heartbeat = f.ask = true;
+			last = w->cache.entries[slot].seq - 1;
+			break;
+		}
 		send_markers(w, d, &next, w->cache.entries[slot].seq, &f);
-		send_one(w, slot, i, now, &f);
+		apus_dp_writer_send_one(w, slot, i, now, &f);
 	}
-	send_markers(w, d, &next, w->sent + 1, &f);
+	send_markers(w, d, &next, last + 1, &f);
 	if (d->reliable && f.heartbeat)
 		apus_dp_writer_put_heartbeat(
 			w, apus_dp_out_at(&w->worker->out, &d->addr, dest, APUS_DP_HEARTBEAT_BYTES),
-			d->eid, w->sent, !f.ask && !wants_answer(w, d, from));
+			d->eid, last, !f.ask && !wants_answer(w, d, from));
 	return f.left_out;
 }
 
