@@ -74,3 +74,10 @@ def count_kind(path, kind, vendor=None):
     """Submessages of a kind, of one vendor or of all."""
     return sum(message.kinds.count(kind) for message in messages(path)
                if vendor in (None, message.vendor))
+
+
+def user_samples(path):
+    """Sequence numbers of the DATA that Apus's best-effort writers of keyed topics sent, in the order of the wire."""
+    rows = tshark_fields(path, f"rtps.vendorId == {APUS_VENDOR} && rtps.sm.id == {DATA} && "
+                         "rtps.sm.wrEntityId.entityKind == 0x02", ["rtps.sm.seqNumber"])
+    return [int(number) for row in rows for number in row[0].split(",")]

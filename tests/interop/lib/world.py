@@ -44,15 +44,23 @@ class Paths:
 class Publisher:
     """A running publisher. Apus is fed by stdin, which also keeps it there for late joiners."""
 
-    def __init__(self, impl, process, lines=None, ends=False):
+    def __init__(self, impl, process, lines=None, ends=False, held=False):
         self.impl, self.process = impl, process
+        self._released = threading.Event()
+        if not held:
+            self._released.set()
         self._feeder, self._ends = None, ends
         if lines is not None:
             # A pipe holds 64 KiB and the publisher may wait for readers first: feed it from aside.
             self._feeder = threading.Thread(target=self._feed, args=(lines,), daemon=True)
             self._feeder.start()
 
+    def release(self):
+        """Lets a publisher that is held have its input; the peers take no notice."""
+        self._released.set()
+
     def _feed(self, lines):
+        self._released.wait(60)
         try:
             for line in lines:
                 self.process.write_line(line)
@@ -96,6 +104,11 @@ class Subscriber:
         """Waits for the end; returns what it took."""
         self.process.wait(timeout_s, code)
         return self.samples()
+
+    def wait_matched(self, timeout_s=20.0):
+        """Waits until it has matched a writer, if it is one that says so."""
+        if self.impl != "apus":
+            self.process.wait_event(lambda event: event.get("event") == "matched", "match", timeout_s)
 
     def wait_sample(self, timeout_s=20.0):
         self.process.wait_event(self._is_sample, "sample", timeout_s)
@@ -203,6 +216,14 @@ class World:
         self._captures.append(recorder)
         return path
 
+    def socket_drops(self, host="a"):
+        """Datagrams that the sockets of that host had no room for."""
+        done = subprocess.run(self.prefix(host) + ["cat", "/proc/net/snmp"], capture_output=True,
+                              text=True, timeout=10, check=True)
+        names, values = [line.split() for line in done.stdout.splitlines()
+                         if line.startswith("Udp:")]
+        return int(values[names.index("RcvbufErrors")])
+
     def stop_captures(self):
         if self._captures:
             time.sleep(1)  # packets reach dumpcap in blocks; the last ones would be lost
@@ -213,16 +234,16 @@ class World:
     def pub(self, impl, topic, host="a", count=1, colors=("RED",), rate=0, matched=0, dispose=None,
             unregister=None, linger=2.0, timeout=40, reliable=True, transient_local=False, depth=1,
             keep_all=False, exclusive=False, strength=None, partitions=(), extra_qos=(),
-            extra=(), end_with=(), settle=0):
+            extra=(), end_with=(), settle=0, held=False):
         """Starts a publisher of x = 1…count (y = 2x, size 30), colours in turn.
 
         end_with: pairs (colour, x) written after that. dispose, unregister: colours, last of all.
-        settle: seconds a peer waits after it has matched (Apus waits until both sides have).
+        settle: seconds a peer waits after it has matched. held: Apus gets its input at release() only.
         """
         if impl == "apus":
             return self._pub_apus(topic, host, count, colors, rate, matched, dispose, unregister,
                                   qos_words(reliable, transient_local, depth, keep_all, exclusive,
-                                            strength, extra_qos), partitions, extra, end_with)
+                                            strength, extra_qos), partitions, extra, end_with, held)
         if end_with:
             raise ValueError("only apus writes chosen samples")
         argv = [Paths.program(impl), "pub", "--topic", topic, "--domain", str(self.domain),
@@ -237,7 +258,7 @@ class World:
         return Publisher(impl, self.start(argv + list(extra), impl + " pub", host))
 
     def _pub_apus(self, topic, host, count, colors, rate, matched, dispose, unregister, qos,
-                  partitions, extra, end_with):
+                  partitions, extra, end_with, held):
         words = ["pub", topic, "--domain", self.domain, "--qos", qos, "--wait-matched", matched]
         words += ["--rate", rate] if rate else []
         words += [word for name in partitions for word in ("--partition", name)]
@@ -247,7 +268,7 @@ class World:
         lines = [(colors[(n - 1) % len(colors)], n) for n in range(1, count + 1)] + list(end_with)
         return Publisher("apus", process, [
             json.dumps({"color": color, "x": x, "y": 2 * x, "shapesize": 30}) for color, x in lines],
-            ends=bool(dispose or unregister))
+            ends=bool(dispose or unregister), held=held)
 
     def sub(self, impl, topic, host="b", count=1, not_alive=0, linger=1.0, timeout=40, reliable=True,
             transient_local=False, depth=1, keep_all=True, exclusive=False, partitions=(),

@@ -26,6 +26,8 @@ static const char help[] =
 	"  --lease S                participant lease (the vendor's default)\n"
 	"  --count N                samples to write, or to await (0: no end)\n"
 	"  --not-alive N            sub: also await N not-alive states (0)\n"
+	"  --joins N  --pause MS    sub: N readers one after the other, each for --count samples and\n"
+	"                           --timeout, with random pauses of up to MS between them (20)\n"
 	"  --rate HZ                pub: samples a second (0: as fast as accepted)\n"
 	"  --colors A,B,…           pub: keys, in turn (RED)\n"
 	"  --size N                 pub: shapesize (30)\n"
@@ -106,6 +108,8 @@ enum {
 	OPT_ASSERT,
 	OPT_COUNT,
 	OPT_NOT_ALIVE,
+	OPT_JOINS,
+	OPT_PAUSE,
 	OPT_RATE,
 	OPT_COLORS,
 	OPT_SIZE,
@@ -146,6 +150,8 @@ static const struct option long_options[] = {
 	{"assert", required_argument, NULL, OPT_ASSERT},
 	{"count", required_argument, NULL, OPT_COUNT},
 	{"not-alive", required_argument, NULL, OPT_NOT_ALIVE},
+	{"joins", required_argument, NULL, OPT_JOINS},
+	{"pause", required_argument, NULL, OPT_PAUSE},
 	{"rate", required_argument, NULL, OPT_RATE},
 	{"colors", required_argument, NULL, OPT_COLORS},
 	{"size", required_argument, NULL, OPT_SIZE},
@@ -204,6 +210,8 @@ static void parse_work(char **argv, int code, struct peer_options *o)
 	case OPT_DOMAIN: o->domain = (int)number(argv, optarg, 0, 230); break;
 	case OPT_COUNT: o->count = (int)number(argv, optarg, 0, INT_MAX); break;
 	case OPT_NOT_ALIVE: o->not_alive = (int)number(argv, optarg, 0, INT_MAX); break;
+	case OPT_JOINS: o->joins = (int)number(argv, optarg, 1, 1000000); break;
+	case OPT_PAUSE: o->pause_ms = (int)number(argv, optarg, 0, 60000); break;
 	case OPT_RATE: o->rate_hz = seconds(argv, optarg); break;
 	case OPT_COLORS: split(argv, o->colors, &o->color_count, optarg); break;
 	case OPT_SIZE: o->size = (int)number(argv, optarg, 0, INT_MAX); break;
@@ -236,6 +244,7 @@ void peer_parse(int argc, char **argv, struct peer_options *options)
 				 .color_count = 1,
 				 .depth = 1,
 				 .size = 30,
+				 .pause_ms = 20,
 				 .timeout_s = 60};
 	int code;
 
@@ -249,6 +258,8 @@ void peer_parse(int argc, char **argv, struct peer_options *options)
 	o.publish = strcmp(argv[optind], "pub") == 0;
 	if (!o.topic)
 		wrong_usage(argv[0], "missing option", "--topic");
+	if (o.joins && (o.publish || !o.count))
+		wrong_usage(argv[0], "only a subscriber with --count:", "--joins");
 	*options = o;
 }
 
@@ -364,6 +375,18 @@ void peer_print_matched(int current, int total)
 void peer_print_incompatible(int policy, int total)
 {
 	printf("{\"event\":\"incompatible_qos\",\"policy\":%d,\"total\":%d", policy, total);
+	end_line();
+}
+
+void peer_join(const struct peer_options *options, int n)
+{
+	static uint64_t random = 1;
+
+	random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	if (options->pause_ms > 0)
+		peer_sleep_until(peer_mono_ns() +
+				 (int64_t)((random >> 33) % (uint64_t)options->pause_ms * 1000000));
+	printf("{\"event\":\"join\",\"n\":%d,\"t\":%lld", n, (long long)peer_wall_ns());
 	end_line();
 }
 

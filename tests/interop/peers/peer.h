@@ -9,6 +9,7 @@
  *   {"event":"incompatible_qos","policy":id,"total":n}
  *   {"event":"status","deadline":n,"lost":n,"alive":n,"not_alive":n}
  *   {"event":"sample","writer":guid,"color":…,"x":…,"y":…,"shapesize":…,"state":…,"t":ns,"source_time":ns}
+ *   {"event":"join","n":n,"t":ns}      (--joins: the n-th reader is about to be created)
  *   {"event":"done","timed_out":bool,"samples":n,"acknowledged":bool}
  * Exit codes: 0 done (also after SIGTERM or SIGINT), 1 timed out, 2 wrong usage, 3 the vendor's library failed.
  *
@@ -67,6 +68,8 @@ struct peer_options {
 	int64_t live_ms;     /* liveliness lease; 0 = infinite */
 	int64_t latency_ms;  /* latency budget */
 	bool by_source;      /* destination order */
+	int joins; /* subscriber: that many readers, one after the other, each for `count` samples */
+	int pause_ms; /* random pause before each, up to this */
 	int64_t assert_ms; /* publisher: in the first half of lingering, asserts its liveliness that often */
 };
 
@@ -110,6 +113,8 @@ struct peer_status {
 void peer_print_status(const struct peer_status *status, struct peer_status *last);
 void peer_print_matched(int current, int total);
 void peer_print_incompatible(int policy, int total);
+/* Pauses at random, the same every time, then prints that the n-th reader is about to join. */
+void peer_join(const struct peer_options *options, int n);
 void peer_print_sample(const struct peer_sample *sample);
 /* Prints the last line and returns the exit code. */
 int peer_print_done(int samples, bool timed_out, bool acknowledged);

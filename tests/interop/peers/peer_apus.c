@@ -147,9 +147,6 @@ static void open_participant(struct peer *p)
 
 static void open_peer(struct peer *p)
 {
-	const struct peer_options *o = p->options;
-	struct apus_qos qos;
-	struct apus_endpoint_options e = {.topic = o->topic, .type = &apus_shape_type, .qos = &qos};
 	struct apus_listener l = {
 		.user = p,
 		.on_offered_incompatible_qos = on_offered,
@@ -164,6 +161,14 @@ static void open_peer(struct peer *p)
 
 	open_participant(p);
 	must(apus_participant_set_listener(p->participant, &l), "listener");
+}
+
+static void open_endpoint(struct peer *p)
+{
+	const struct peer_options *o = p->options;
+	struct apus_qos qos;
+	struct apus_endpoint_options e = {.topic = o->topic, .type = &apus_shape_type, .qos = &qos};
+
 	set_qos(o, &qos);
 	if (o->publish)
 		must(apus_writer_create(p->participant, &e, &p->writer), "writer");
@@ -222,6 +227,21 @@ static int subscribe(struct peer *p)
 	return peer_print_done(p->samples, false, false);
 }
 
+static int join_repeatedly(struct peer *p)
+{
+	int code = 0;
+
+	for (int n = 1; n <= p->options->joins && code == 0 && !peer_stopped(); n++) {
+		peer_join(p->options, n);
+		open_endpoint(p);
+		p->samples = 0;
+		p->give_up_ns = peer_mono_ns() + (int64_t)(p->options->timeout_s * 1e9);
+		code = subscribe(p);
+		apus_reader_destroy(p->reader);
+	}
+	return code;
+}
+
 static void write_samples(struct peer *p)
 {
 	const struct peer_options *o = p->options;
@@ -278,9 +298,11 @@ int main(int argc, char **argv)
 	peer_parse(argc, argv, &options);
 	peer_catch_signals();
 	open_peer(&p);
+	if (!options.joins)
+		open_endpoint(&p);
 	p.give_up_ns = peer_mono_ns() + (int64_t)(options.timeout_s * 1e9);
 	peer_print_ready(&options, "apus");
-	code = options.publish ? publish(&p) : subscribe(&p);
+	code = options.publish ? publish(&p) : options.joins ? join_repeatedly(&p) : subscribe(&p);
 	apus_participant_destroy(p.participant);
 	return code;
 }

@@ -20,7 +20,7 @@
 
 struct peer {
 	const struct peer_options *options;
-	dds_entity_t participant, topic, endpoint, waitset;
+	dds_entity_t participant, topic, group, endpoint, waitset;
 	int64_t give_up_ns;
 	int current, incompatible; /* as last printed */
 	struct peer_status status; /* the same */
@@ -109,8 +109,7 @@ static dds_qos_t *make_qos(const struct peer_options *o)
 static void open_peer(struct peer *p)
 {
 	const struct peer_options *o = p->options;
-	dds_qos_t *qos = make_qos(o), *group_qos = dds_create_qos();
-	dds_entity_t group;
+	dds_qos_t *group_qos = dds_create_qos();
 
 	create_domain(o);
 	p->participant =
@@ -123,22 +122,30 @@ static void open_peer(struct peer *p)
 		memcpy(names, o->partitions, sizeof(names));
 		dds_qset_partition(group_qos, (uint32_t)o->partition_count, names);
 	}
-	if (o->publish) {
-		group = must(dds_create_publisher(p->participant, group_qos, NULL), "publisher");
-		p->endpoint = must(dds_create_writer(group, p->topic, qos, NULL), "writer");
+	p->group = o->publish ? must(dds_create_publisher(p->participant, group_qos, NULL),
+				     "publisher")
+			      : must(dds_create_subscriber(p->participant, group_qos, NULL),
+				     "subscriber");
+	p->waitset = must(dds_create_waitset(p->participant), "waitset");
+	dds_delete_qos(group_qos);
+}
+
+static void open_endpoint(struct peer *p)
+{
+	dds_qos_t *qos = make_qos(p->options);
+
+	if (p->options->publish) {
+		p->endpoint = must(dds_create_writer(p->group, p->topic, qos, NULL), "writer");
 		dds_set_status_mask(p->endpoint, DDS_PUBLICATION_MATCHED_STATUS |
 							 DDS_OFFERED_INCOMPATIBLE_QOS_STATUS);
 	} else {
-		group = must(dds_create_subscriber(p->participant, group_qos, NULL), "subscriber");
-		p->endpoint = must(dds_create_reader(group, p->topic, qos, NULL), "reader");
+		p->endpoint = must(dds_create_reader(p->group, p->topic, qos, NULL), "reader");
 		dds_set_status_mask(p->endpoint, DDS_SUBSCRIPTION_MATCHED_STATUS |
 							 DDS_REQUESTED_INCOMPATIBLE_QOS_STATUS |
 							 DDS_DATA_AVAILABLE_STATUS);
 	}
-	p->waitset = must(dds_create_waitset(p->participant), "waitset");
 	must(dds_waitset_attach(p->waitset, p->endpoint, 0), "attach");
 	dds_delete_qos(qos);
-	dds_delete_qos(group_qos);
 }
 
 static void poll_times(struct peer *p)
@@ -309,6 +316,21 @@ static int subscribe(struct peer *p)
 	return peer_print_done(p->samples, false, false);
 }
 
+static int join_repeatedly(struct peer *p)
+{
+	int code = 0;
+
+	for (int n = 1; n <= p->options->joins && code == 0 && !peer_stopped(); n++) {
+		peer_join(p->options, n);
+		open_endpoint(p);
+		p->samples = p->current = 0;
+		p->give_up_ns = peer_mono_ns() + (int64_t)(p->options->timeout_s * 1e9);
+		code = subscribe(p);
+		dds_delete(p->endpoint);
+	}
+	return code;
+}
+
 /* Waits until `wanted` readers match, printing changes. False when time or patience ended. */
 static bool await_readers(struct peer *p, int wanted)
 {
@@ -394,9 +416,11 @@ int main(int argc, char **argv)
 	}
 	peer_catch_signals();
 	open_peer(&p);
+	if (!options.joins)
+		open_endpoint(&p);
 	p.give_up_ns = peer_mono_ns() + (int64_t)(options.timeout_s * 1e9);
 	peer_print_ready(&options, "cyclone");
-	code = options.publish ? publish(&p) : subscribe(&p);
+	code = options.publish ? publish(&p) : options.joins ? join_repeatedly(&p) : subscribe(&p);
 	dds_delete(p.participant);
 	return code;
 }

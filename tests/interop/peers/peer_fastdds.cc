@@ -232,7 +232,8 @@ void open_reader(Peer &p)
 	for (int i = 0; i < p.options.partition_count; i++)
 		subscriber_qos.partition().push_back(p.options.partitions[i]);
 	set_common(p.options, qos);
-	p.subscriber = must(p.participant->create_subscriber(subscriber_qos), "subscriber");
+	if (!p.subscriber)
+		p.subscriber = must(p.participant->create_subscriber(subscriber_qos), "subscriber");
 	p.reader = must(p.subscriber->create_datareader(reader_topic(p), qos), "reader");
 	p.reader->get_statuscondition().set_enabled_statuses(mask);
 	p.waitset.attach_condition(p.reader->get_statuscondition());
@@ -249,8 +250,17 @@ void open_peer(Peer &p)
 		       "topic");
 	if (p.options.publish)
 		open_writer(p);
-	else
+	else if (!p.options.joins)
 		open_reader(p);
+}
+
+void close_reader(Peer &p)
+{
+	if (!p.reader)
+		return;
+	p.waitset.detach_condition(p.reader->get_statuscondition());
+	p.subscriber->delete_datareader(p.reader);
+	p.reader = nullptr;
 }
 
 void close_peer(Peer &p)
@@ -260,11 +270,9 @@ void close_peer(Peer &p)
 		p.publisher->delete_datawriter(p.writer);
 		p.participant->delete_publisher(p.publisher);
 	}
-	if (p.reader) {
-		p.waitset.detach_condition(p.reader->get_statuscondition());
-		p.subscriber->delete_datareader(p.reader);
+	close_reader(p);
+	if (p.subscriber)
 		p.participant->delete_subscriber(p.subscriber);
-	}
 	if (p.filtered)
 		p.participant->delete_contentfilteredtopic(p.filtered);
 	p.participant->delete_topic(p.topic);
@@ -403,6 +411,21 @@ int subscribe(Peer &p)
 	return peer_print_done(p.samples, false, false);
 }
 
+int join_repeatedly(Peer &p)
+{
+	int code = 0;
+
+	for (int n = 1; n <= p.options.joins && code == 0 && !peer_stopped(); n++) {
+		peer_join(&p.options, n);
+		open_reader(p);
+		p.samples = p.current = 0;
+		p.give_up_ns = peer_mono_ns() + static_cast<int64_t>(p.options.timeout_s * 1e9);
+		code = subscribe(p);
+		close_reader(p);
+	}
+	return code;
+}
+
 /* Waits until `wanted` readers match, printing changes. False when time or patience ended. */
 bool await_readers(Peer &p, int wanted)
 {
@@ -497,7 +520,7 @@ int main(int argc, char **argv)
 	open_peer(p);
 	p.give_up_ns = peer_mono_ns() + static_cast<int64_t>(p.options.timeout_s * 1e9);
 	peer_print_ready(&p.options, "fastdds");
-	code = p.options.publish ? publish(p) : subscribe(p);
+	code = p.options.publish ? publish(p) : p.options.joins ? join_repeatedly(p) : subscribe(p);
 	close_peer(p);
 	return code;
 }
