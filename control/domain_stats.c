@@ -108,8 +108,8 @@ static void put_stat(const struct apus_stat *stat, void *user)
 	put(user, stat->name, stat->value);
 }
 
-static struct row *begin_row(struct apus_ctl_stats_file *f, uint32_t kind, const struct apus_guid *guid,
-			     const char *topic, uint32_t matched)
+static struct row *begin_row(struct apus_ctl_stats_file *f, uint32_t kind,
+			     const struct apus_guid *guid, const char *topic, uint32_t matched)
 {
 	struct row *r;
 
@@ -231,7 +231,8 @@ int apus_stats_open(const char *path, struct apus_stats **stats_out)
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return APUS_ENOENT;
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(struct apus_ctl_stats_file)) {
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
+	    st.st_size < (off_t)sizeof(struct apus_ctl_stats_file)) {
 		close(fd);
 		return APUS_EENCODING;
 	}
@@ -247,8 +248,8 @@ int apus_stats_open(const char *path, struct apus_stats **stats_out)
 	s->file = map;
 	s->bytes = (size_t)st.st_size;
 	s->row_max = s->file->row_max;
-	if (s->file->magic != MAGIC || s->file->row_bytes != sizeof(struct row) || s->row_max == 0 ||
-	    file_bytes(s->row_max) != s->bytes) {
+	if (s->file->magic != MAGIC || s->file->row_bytes != sizeof(struct row) ||
+	    s->row_max == 0 || file_bytes(s->row_max) != s->bytes) {
 		apus_stats_close(s);
 		return APUS_EENCODING;
 	}
@@ -297,7 +298,8 @@ static uint32_t copy_rows(struct apus_stats *s)
 	return 0;
 }
 
-static bool show(const struct row *r, bool (*visit)(const struct apus_stats_row *, void *), void *user)
+static bool show(const struct row *r, bool (*visit)(const struct apus_stats_row *, void *),
+		 void *user)
 {
 	struct apus_stat stats[ROW_STATS];
 	struct row copy = *r;
@@ -306,7 +308,9 @@ static bool show(const struct row *r, bool (*visit)(const struct apus_stats_row 
 			: copy.kind == APUS_STATS_READER ? APUS_STATS_READER
 							 : APUS_STATS_PARTICIPANT,
 		.topic = copy.topic,
-		.problem = copy.flags & NOT_ALIVE ? "not alive" : copy.flags & BEHIND ? "behind" : "",
+		.problem = copy.flags & NOT_ALIVE ? "not alive"
+			   : copy.flags & BEHIND  ? "behind"
+						  : "",
 		.matched = copy.matched,
 		.stats = stats,
 		.stat_count = copy.stat_count < ROW_STATS ? copy.stat_count : ROW_STATS,

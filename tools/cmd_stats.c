@@ -129,7 +129,7 @@ static int run_stats(const struct command *command, int argc, char **argv)
 		return complain("--json and --prometheus exclude each other");
 	for (int i = 0; i < words && rc == EXIT_DONE; i++)
 		rc = show(argv[i],
-			  v.json	 ? print_json
+			  v.json         ? print_json
 			  : v.prometheus ? print_prometheus
 					 : print_text,
 			  NULL);
@@ -180,7 +180,8 @@ static double rate(struct top *t, const struct apus_stats_row *row, uint64_t sam
 {
 	struct last *l = &t->last[t->row % ROWS_MAX];
 	bool same = memcmp(&l->guid, &row->guid, sizeof(l->guid)) == 0 && samples >= l->samples;
-	double per_second = same && t->seconds > 0 ? (double)(samples - l->samples) / t->seconds : 0;
+	double per_second =
+		same && t->seconds > 0 ? (double)(samples - l->samples) / t->seconds : 0;
 
 	l->guid = row->guid;
 	l->samples = samples;

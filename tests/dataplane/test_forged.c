@@ -94,7 +94,8 @@ static void forge_data(struct apus_wire_builder *b)
 {
 	uint8_t payload[16] = {0, 1};
 	struct apus_wire_data_out d = {.writer = e.writer->eid,
-				       .seq = rnd(2) ? 2 * FAR + rnd(300) : 1, /* beyond the window, or late */
+				       .seq = rnd(2) ? 2 * FAR + rnd(300)
+						     : 1, /* beyond the window, or late */
 				       .payload = payload,
 				       .payload_bytes = sizeof(payload)};
 
@@ -146,9 +147,9 @@ static void forge(void)
 	struct apus_wire_builder b;
 	uint8_t buffer[512];
 
-	assert_int_equal(apus_wire_begin(&b, buffer, sizeof(buffer),
-					 to_writer ? &p.b.prefix : &p.a.prefix),
-			 0);
+	assert_int_equal(
+		apus_wire_begin(&b, buffer, sizeof(buffer), to_writer ? &p.b.prefix : &p.a.prefix),
+		0);
 	switch (kind) {
 	default: forge_gap(&b); break;
 	case 1:
@@ -221,10 +222,8 @@ static void burst(void)
 
 static void the_stream_goes_on(void **state)
 {
-	struct wire_options o = {.reliable = true,
-				 .keep_all = true,
-				 .max_samples = 256,
-				 .assembly_max = 4};
+	struct wire_options o = {
+		.reliable = true, .keep_all = true, .max_samples = 256, .assembly_max = 4};
 	struct apus_dp_reader_counters *c;
 	size_t before;
 

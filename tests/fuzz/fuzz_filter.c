@@ -33,7 +33,7 @@ static const char *const fixed_expressions[FILTER_TYPE_COUNT] = {
 	"head = in.q OR in.r < ina.u AND ina.s <> '' OR e = 7 AND last > 0.5 OR tail < ina.a",
 	"in.q < ina.s OR in.r = f AND after > ina.u OR z BETWEEN 3 AND 9",
 	("oi = 3 OR os LIKE 'a%' OR u.i > 3 OR u.s <> '' OR u._d = 2 OR oin IS NULL AND oin.p < 2 OR "
-	"names[1] = 'x' OR points[2].r > 1 OR points.length > arr[3] OR ow[1] IN (1, 2) OR od > %0"),
+	 "names[1] = 'x' OR points[2].r > 1 OR points.length > arr[3] OR ow[1] IN (1, 2) OR od > %0"),
 };
 static const char *const fixed_parameters[] = {"12"};
 static struct apus_filter *fixed[FILTER_TYPE_COUNT];

@@ -34,8 +34,8 @@ static uint32_t samples_each = 25;
 static struct apus_participant *participant(void)
 {
 	static const char *const settings[][2] = {
-		{"interfaces", "lo"},	   {"domain", "94"},
-		{"worker.idle", "block"},  {"limits.local_endpoints", "10100"},
+		{"interfaces", "lo"},        {"domain", "94"},
+		{"worker.idle", "block"},    {"limits.local_endpoints", "10100"},
 		{"limits.matches", "20000"}, {"limits.matches_per_endpoint", "2100"},
 	};
 	struct apus_config *c = apus_config_create();
@@ -85,7 +85,8 @@ static void make(struct apus_participant *p, bool timed)
 		if (timed) {
 			struct apus_shape s = {.color = "RED"};
 
-			assert_int_equal(apus_write(w, &s), 0); /* its deadline runs, and is missed */
+			assert_int_equal(apus_write(w, &s),
+					 0); /* its deadline runs, and is missed */
 		}
 	}
 }
@@ -211,7 +212,8 @@ static void two_thousand_readers_in_epoll(void **state)
 	for (int i = 0; i < CONSUMERS; i++)
 		pthread_join(threads[i], NULL);
 	printf("epoll: %llu samples, %llu wake-ups, %llu of them in vain\n",
-	       (unsigned long long)c.taken, (unsigned long long)c.wakes, (unsigned long long)c.vain);
+	       (unsigned long long)c.taken, (unsigned long long)c.wakes,
+	       (unsigned long long)c.vain);
 	assert_int_equal(c.taken, c.wanted);
 	assert_true(c.vain * 10 < c.wakes);
 	close(c.epoll);
