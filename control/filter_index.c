@@ -223,12 +223,13 @@ static int compare_pairs(const void *a, const void *b)
 static uint32_t add_numbers(const struct apus_dp_predicate *p, const struct apus_dp_test *t,
 			    uint32_t filter, struct pair *out)
 {
-	const uint64_t *keys = (const uint64_t *)(apus_dp_predicate_data(p) + t->low);
+	const uint64_t *keys;
 
 	if (t->op == APUS_DP_RANGE) {
 		*out = (struct pair){t->low, filter};
 		return 1;
 	}
+	keys = (const uint64_t *)(apus_dp_predicate_data(p) + t->low);
 	for (uint64_t i = 0; i < t->span; i++)
 		out[i] = (struct pair){keys[i], filter};
 	return (uint32_t)t->span;
@@ -238,13 +239,13 @@ static uint32_t add_texts(const struct apus_dp_predicate *p, const struct apus_d
 			  uint32_t filter, struct pair *out)
 {
 	const char *text = apus_dp_predicate_text(p);
-	const struct apus_dp_text *texts =
-		(const struct apus_dp_text *)(apus_dp_predicate_data(p) + t->low);
+	const struct apus_dp_text *texts;
 
 	if (t->op == APUS_DP_TEXT) {
 		*out = (struct pair){apus_dp_index_hash(text + t->low, t->span), filter};
 		return 1;
 	}
+	texts = (const struct apus_dp_text *)(apus_dp_predicate_data(p) + t->low);
 	for (uint64_t i = 0; i < t->span; i++)
 		out[i] = (struct pair){apus_dp_index_hash(text + texts[i].at, texts[i].length),
 				       filter};

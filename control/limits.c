@@ -158,7 +158,7 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	       "Deepest nesting of parentheses and NOT in one filter."),
 	NUMBER("filter.expression_max_count", "", "1024", "0…65536", 0, 65536, filter_unique,
 	       "Different filters held at once, of local and remote readers together."),
-	NUMBER("filter.max_remote_reader_filters", "", "1024", "0…65536", 0, 65536,
+	NUMBER("filter.max_remote_reader_filters", "", "65536", "0…65536", 0, 65536,
 	       filter_remote_readers,
 	       "Remote readers one writer filters for; those beyond it get every sample."),
 
