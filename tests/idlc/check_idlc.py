@@ -71,12 +71,25 @@ REFUSED = {
     "deep": ("".join(f"@nested @final struct L{i} {{ {'L%d next' % (i - 1) if i else 'long v'}; }};\n" for i in range(18)), 17,
              r"L16: nested deeper"),
     "many": ("@final struct T {\n" + "\n".join(f"  long m{i};" for i in range(257)) + "\n};", 1, r"T: more than 256 members"),
+    "same_c_name": ("module a { struct b_c { long x; }; };\nmodule a_b { struct c { long x; }; };", 2, r"declaration has the name of another: a_b_c"),
+    "same_c_name_enum": ("module a { enum b_E { X }; };\nmodule a_b { enum E { X }; };", 2, r"a_b_E"),
+    "macro_and_member": ("const long size = 4;\nstruct T { long size; };", 2, r"T: in C its member has the name of another: size"),
+    "macro_and_descriptor": ("const long T_type = 3;\nstruct T { long a; };", 2, r"T_type"),
+    "macro_and_flag": ("bitmask B { P,\n Q };\nconst long B_Q = 3;", None, r"B_Q"),
+    "keyword_and_member": ("struct T {\n long int; long int_; };", 1, r"int_"),
+    "wide": ("".join(f"@nested @final struct L{i} {{\n" + "".join(f" {f'L{i - 1}' if i else 'long'} m{j};" for j in range(256)) + "};\n"
+                     for i in range(6)), 3, r"L1: more than 65536 members"),
+    "labels": ("enum E {" + ",".join(f"L{i}" for i in range(4097)) + "};\n@final struct T { E e; };", 1, r"E: more than 4096 labels"),
     "included": ("#include \"inner.idl\"\n@final struct T { Inner i; };", None, r"inner\.idl:1:.*ratio: type not supported"),
 }
 FILES = {"included": {"inner.idl": "@nested @final struct Inner { long double ratio; };"}}
 
 ACCEPTED = {
     "keywords": "@final struct T { long int; @key long class; long register; string restrict; };",
+    "macros": "enum E { NULL, linux }; struct T { long typeof; long linux; long unix; long requires; long char8_t; long EOF; };\n"
+              "struct int32_t { double errno; long size_t; };",
+    "floats": "const float F = 3; const double D = 3; const double E = 1e300; const float G = 1e-30; const double H = -0.5;",
+    "apart": "const long a = 1; module m { const long b = 2; struct T { long b; long m; }; struct U { long b; }; };",
     "modules": "module a { module b { enum E { P, Q }; @final struct T { @key E e; }; }; };\n"
                "module a { @final struct S { b::T t; sequence<b::T, 3> ts; }; };",
     "constants": "const long SIZE = 4; const string HI = \"a\\\"b\"; const double PI = 3.25; const boolean YES = TRUE;\n"
@@ -140,7 +153,10 @@ def check_accepted(name, text):
         for other in FILES.get(name, {}):
             compile_idl(folder, other[:-4], FILES[name][other])
         flags = ["-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror", "-I", INCLUDE, "-fsyntax-only"]
-        problem = run(folder, "cc", "-std=c11", *flags, f"{name}.c") or \
+        if name == "floats":  # a macro is looked at where it is used
+            write(folder, "use.c", '#include "floats.h"\nfloat f = F + G; double d = D / 2 + E + H;\n_Static_assert(D / 2 == 1.5, "");')
+        problem = run(folder, "cc", "-std=c11", *flags, "use.c") if name == "floats" else None
+        problem = problem or run(folder, "cc", "-std=c11", *flags, f"{name}.c") or \
             run(folder, "c++", "-std=c++17", "-x", "c++", *flags, f"{name}.h")
         if problem:
             failures.append(f"{name}: {problem}")

@@ -5,6 +5,7 @@
  *
  * Nothing is written unless everything in the file can be translated.
  */
+#include "clashes.h"
 #include "names.h"
 #include "print.h"
 #include <ctype.h>
@@ -62,7 +63,7 @@ static int write_all(const idl_pstate_t *pstate, const idlc_generator_config_t *
 	FILE *out;
 	int rc;
 
-	if (!idl_types_build(&types, pstate))
+	if (!idl_types_build(&types, pstate) || !idl_names_distinct(&types))
 		return IDL_RETCODE_UNSUPPORTED;
 	header = output_name(pstate, config, "h");
 	source = output_name(pstate, config, "c");

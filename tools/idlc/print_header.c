@@ -129,12 +129,22 @@ void idl_print_text(FILE *out, const char *text)
 	for (; *text; text++) {
 		unsigned char c = (unsigned char)*text;
 
-		if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\')
+		/* Two question marks may begin a trigraph. */
+		if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\' || (c == '?' && text[1] == '?'))
 			fprintf(out, "\\%03o", c);
 		else
 			fputc(c, out);
 	}
 	fputc('"', out);
+}
+
+/* A floating-point constant, never one that reads as an integer: "3" would divide as one, "3f" is none. */
+static void print_number(FILE *out, double value, int digits, const char *suffix)
+{
+	char text[40];
+
+	snprintf(text, sizeof(text), "%.*g", digits, value);
+	fprintf(out, "%s%s%s", text, strpbrk(text, ".e") ? "" : ".0", suffix);
 }
 
 static void print_literal(FILE *out, const idl_literal_t *literal)
@@ -164,8 +174,8 @@ static void print_literal(FILE *out, const idl_literal_t *literal)
 		break;
 	case IDL_ULLONG:
 	case IDL_UINT64: fprintf(out, "UINT64_C(%" PRIu64 ")", literal->value.uint64); break;
-	case IDL_FLOAT: fprintf(out, "%.9gf", (double)literal->value.flt); break;
-	case IDL_DOUBLE: fprintf(out, "%.17g", literal->value.dbl); break;
+	case IDL_FLOAT: print_number(out, (double)literal->value.flt, 9, "f"); break;
+	case IDL_DOUBLE: print_number(out, literal->value.dbl, 17, ""); break;
 	case IDL_STRING: idl_print_text(out, literal->value.str); break;
 	default: break;
 	}

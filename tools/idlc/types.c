@@ -11,6 +11,9 @@
 /* apus_type_check() allows 16 levels below the topic type. */
 #define DEPTH_MAX   16
 #define MEMBERS_MAX 256
+#define LABELS_MAX  4096
+/* Members of a type with those of nested types at each place they have: what walks over it cost (choice). */
+#define WEIGHT_MAX 65536
 
 static struct idl_type_node *build_spec(struct idl_types *t, const void *spec, const void *where);
 
@@ -120,6 +123,7 @@ static struct idl_type_node *build_sequence(struct idl_types *t, const void *spe
 	n->type.size_bytes = sizeof(struct apus_sequence);
 	n->type.align_bytes = _Alignof(struct apus_sequence);
 	n->depth = element->depth + 1;
+	n->weight = element->weight;
 	return append(t, n);
 }
 
@@ -178,6 +182,7 @@ static struct idl_type_node *build_array(struct idl_types *t, const idl_declarat
 	n->type.element = &element->type;
 	n->type.align_bytes = element->type.align_bytes;
 	n->depth = element->depth + 1;
+	n->weight = element->weight;
 	return append(t, n);
 }
 
@@ -211,6 +216,10 @@ static struct idl_type_node *build_enum(struct idl_types *t, const idl_enum_t *n
 
 	if (bits > 32) {
 		idl_refuse(t, node, "bit_bound above 32 not supported");
+		return NULL;
+	}
+	if (idl_degree(node->enumerators) > LABELS_MAX) {
+		idl_refuse(t, node, "more than 4096 labels not supported");
 		return NULL;
 	}
 	labels = idl_zalloc(idl_degree(node->enumerators) * sizeof(*labels));
@@ -354,6 +363,19 @@ static bool build_member(struct idl_types *t, const idl_member_t *member,
 	return !t->failed;
 }
 
+/* Adds what a member's type means for its object. */
+static bool count_weight(struct idl_types *t, struct idl_type_node *n,
+			 const struct idl_type_node *member)
+{
+	if (n->depth <= member->depth)
+		n->depth = member->depth + 1;
+	n->weight += 1 + member->weight;
+	if (n->weight <= WEIGHT_MAX)
+		return true;
+	idl_refuse(t, n->node, "more than 65536 members with those of nested types not supported");
+	return false;
+}
+
 /* Number of members of a struct, those of its bases included. */
 static uint32_t count_members(const idl_struct_t *node)
 {
@@ -392,8 +414,8 @@ static bool build_members(struct idl_types *t, const idl_struct_t *node, struct 
 				idl_refuse(t, declarator, "the type is too large");
 				return false;
 			}
-			if (n->depth <= idl_type_of(m->type)->depth)
-				n->depth = idl_type_of(m->type)->depth + 1;
+			if (!count_weight(t, n, idl_type_of(m->type)))
+				return false;
 			n->type.member_count++;
 		}
 	}
@@ -496,9 +518,7 @@ static bool build_case(struct idl_types *t, const idl_case_t *node, struct idl_t
 				  .type = &type->type,
 				  .id = n->type.member_count + 1,
 				  .external = node->external.value};
-	if (n->depth <= type->depth)
-		n->depth = type->depth + 1;
-	return build_labels(t, node, m);
+	return count_weight(t, n, type) && build_labels(t, node, m);
 }
 
 /* The cases share one place: behind the discriminator, aligned for the strictest of them. */

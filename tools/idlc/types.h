@@ -24,6 +24,7 @@ struct idl_type_node {
 	uint32_t dims[IDL_DIMENSIONS_MAX]; /* ARRAY: their product is type.bound */
 	uint32_t dim_count;
 	uint32_t depth;  /* levels of nesting below, 0 for scalars and strings */
+	uint32_t weight; /* members below, counted at each place where they stand */
 	bool foreign;    /* declared in an included file */
 	bool predefined; /* one of libapus's own descriptors */
 	bool building;   /* its members are being visited: meeting it again is recursion */
