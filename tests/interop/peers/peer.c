@@ -34,6 +34,7 @@ static const char help[] =
 	"  --modulo N               pub: x swings between 1 and N (0: counts up)\n"
 	"  --wait-matched N         pub: readers to await first (0)\n"
 	"  --settle S               pub: pause between the match and the first sample (0)\n"
+	"  --at S                   pub: no sample before that second of the wall clock\n"
 	"  --dispose C  --unregister C    pub: after the last sample, in this order\n"
 	"  --filter EXPR  --param V sub: content filter and its parameters (Fast DDS only)\n"
 	"  --heartbeat MS           pub: heartbeat period (the vendor's default)\n"
@@ -64,6 +65,16 @@ static double seconds(char **argv, const char *text)
 
 	if (end == text || *end || !(value >= 0 && value <= 1e6))
 		wrong_usage(argv[0], "not a number in range:", text);
+	return value;
+}
+
+static double wall_second(char **argv, const char *text)
+{
+	char *end;
+	double value = strtod(text, &end), now = (double)peer_wall_ns() / 1e9;
+
+	if (end == text || *end || !(value >= 0 && value <= now + 1e4))
+		wrong_usage(argv[0], "not a second soon:", text);
 	return value;
 }
 
@@ -122,6 +133,7 @@ enum {
 	OPT_HEARTBEAT,
 	OPT_LINGER,
 	OPT_SETTLE,
+	OPT_AT,
 	OPT_TIMEOUT,
 	OPT_INTERFACE,
 	OPT_MULTICAST,
@@ -162,6 +174,7 @@ static const struct option long_options[] = {
 	{"filter", required_argument, NULL, OPT_FILTER},
 	{"param", required_argument, NULL, OPT_PARAM},
 	{"heartbeat", required_argument, NULL, OPT_HEARTBEAT},
+	{"at", required_argument, NULL, OPT_AT},
 	{"settle", required_argument, NULL, OPT_SETTLE},
 	{"linger", required_argument, NULL, OPT_LINGER},
 	{"timeout", required_argument, NULL, OPT_TIMEOUT},
@@ -221,6 +234,7 @@ static void parse_work(char **argv, int code, struct peer_options *o)
 	case OPT_UNREGISTER: o->unregister = optarg; break;
 	case OPT_FILTER: o->filter = optarg; break;
 	case OPT_PARAM: append(argv, o->params, &o->param_count, optarg); break;
+	case OPT_AT: o->at_s = wall_second(argv, optarg); break;
 	case OPT_SETTLE: o->settle_s = seconds(argv, optarg); break;
 	case OPT_LINGER: o->linger_s = seconds(argv, optarg); break;
 	case OPT_TIMEOUT: o->timeout_s = seconds(argv, optarg); break;
@@ -324,8 +338,13 @@ void peer_sleep_until(int64_t mono_ns)
 
 void peer_settle(const struct peer_options *options)
 {
-	if (options->settle_s > 0 && !stopped)
-		peer_sleep_until(peer_mono_ns() + (int64_t)(options->settle_s * 1e9));
+	int64_t wait_ns = (int64_t)(options->settle_s * 1e9);
+	int64_t at_ns = (int64_t)(options->at_s * 1e9) - peer_wall_ns();
+
+	if (options->at_s > 0 && at_ns > wait_ns)
+		wait_ns = at_ns;
+	if (wait_ns > 0 && !stopped)
+		peer_sleep_until(peer_mono_ns() + wait_ns);
 }
 
 /* Colours come from the network: whatever JSON would not take literally is escaped. */

@@ -60,6 +60,7 @@ struct peer_options {
 	double rate_hz;   /* 0 = as fast as the writer accepts */
 	double timeout_s;
 	double settle_s; /* publisher: pause between the match and the first sample */
+	double at_s;     /* publisher: and not before that second of CLOCK_REALTIME */
 	double linger_s; /* publisher: stay for late joiners; subscriber: stay to see too many */
 	double lease_s;  /* participant lease; 0 = the vendor's default */
 	int64_t deadline_ms; /* 0 = infinite */
@@ -91,7 +92,8 @@ int64_t peer_mono_ns(void);
 /* Sleeps until a monotonic instant or a signal. */
 void peer_sleep_until(int64_t mono_ns);
 
-/* Waits settle_s or until a signal: the other side may learn of a match later than this one. */
+/* Waits settle_s, and until at_s, or until a signal: the other side may learn of a match later than this
+ * one, and several publishers may be meant to start together. */
 void peer_settle(const struct peer_options *options);
 
 /* One sample or state change as the reader took it. writer: 16 GUID bytes, or NULL if unknown. */
