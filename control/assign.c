@@ -18,6 +18,8 @@
 /* Aliases of aliases, bases of bases. */
 #define CHAIN_MAX 16
 #define PAIRS_MAX 128
+/* Comparisons of labels of unions, which are as many as they have times as many. */
+#define LABEL_WORK_MAX ((uint64_t)1 << 24)
 
 /* What the keys of a struct are to the comparison. */
 enum keys {
@@ -40,6 +42,7 @@ struct context {
 	uint32_t path[DEPTH_MAX]; /* ids of the members that lead to the present place */
 	uint32_t path_length;
 	uint32_t depth;
+	uint64_t label_work;
 	uint32_t pair_count;
 	struct pair pairs[PAIRS_MAX];
 };
@@ -596,6 +599,15 @@ static bool union_names(struct context *c, const struct apus_wire_type_object *a
 	return true;
 }
 
+static uint64_t label_count(const struct apus_wire_type_object *o)
+{
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < o->member_count; i++)
+		count += o->members[i].label_count;
+	return count;
+}
+
 static bool unions(struct context *c, const struct view *v1, const struct view *v2)
 {
 	const struct apus_wire_type_object *a = v1->object, *b = v2->object;
@@ -604,6 +616,9 @@ static bool unions(struct context *c, const struct view *v1, const struct view *
 	if (too_many(c, a, b) || !extensibility_agrees(c, v1, v2) ||
 	    !strongly_assignable(c, a->inner, b->inner, KEYS_ERASED))
 		return false;
+	c->label_work += label_count(a) * label_count(b);
+	if (c->label_work > LABEL_WORK_MAX)
+		return no(c, "the types are too large to compare");
 	if ((a->inner_flags ^ b->inner_flags) & APUS_MEMBER_KEY)
 		return no(c, "the discriminator is a key on one side only");
 	if (!union_names(c, a, b) || !labels(c, a, true, b, final, &common) ||

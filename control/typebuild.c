@@ -176,6 +176,20 @@ static const struct apus_type *build_array(struct build *b, const uint32_t *dims
 	return sized(b, type, count * type->element->size_bytes, type->element->align_bytes);
 }
 
+/* Labels are checked each against each other, wherever the type is used: many weigh more than as many members.
+ * False if it gets too much. */
+static bool weigh_labels(struct build *b, uint64_t count)
+{
+	uint64_t weight = count * count / 1024;
+
+	if (weight > APUS_CTL_BUILD_WEIGHT_MAX || b->weight + weight > APUS_CTL_BUILD_WEIGHT_MAX) {
+		fail(b, APUS_ELIMIT);
+		return false;
+	}
+	b->weight += (uint32_t)weight;
+	return true;
+}
+
 /* ---- enums and bitmasks ------------------------------------------------------------------------- */
 
 static uint32_t holder_bytes(uint32_t bit_bound)
@@ -189,7 +203,7 @@ static const struct apus_type *build_labels(struct build *b, const struct apus_w
 		part(b, o->kind == APUS_TK_ENUM ? APUS_KIND_ENUM : APUS_KIND_BITMASK);
 	struct apus_label *labels = take(b, (size_t)o->member_count * sizeof(*labels));
 
-	if (!type || !labels)
+	if (!type || !labels || !weigh_labels(b, o->member_count))
 		return NULL;
 	if (o->bit_bound < 1 || o->bit_bound > (o->kind == APUS_TK_ENUM ? 32 : 64))
 		return fail(b, APUS_ENOTSUP);
@@ -362,9 +376,11 @@ static const struct apus_type *build_union(struct build *b, const struct apus_wi
 	struct apus_type *type = part(b, APUS_KIND_UNION);
 	struct apus_member *members = take(b, (size_t)o->member_count * sizeof(*members));
 	uint32_t align = 1, bytes = 0;
-	uint64_t at;
+	uint64_t at, labels = 0;
 
-	if (!type || !members || !set_extensibility(b, o, type))
+	for (uint32_t i = 0; i < o->member_count; i++)
+		labels += o->members[i].label_count;
+	if (!weigh_labels(b, labels) || !type || !members || !set_extensibility(b, o, type))
 		return NULL;
 	type->name = copy_text(b, o->name);
 	type->members = members;
@@ -414,6 +430,8 @@ static const struct apus_type *build_hash(struct build *b, const struct apus_wir
 	for (n = b->named; n; n = n->next)
 		if (apus_wire_type_hash_equal(&n->hash, hash)) {
 			b->weight += n->weight;
+			if (b->weight > APUS_CTL_BUILD_WEIGHT_MAX)
+				return fail(b, APUS_ELIMIT);
 			return n->type ? n->type : fail(b, APUS_ENOTSUP);
 		}
 	if (!o)

@@ -16,7 +16,7 @@
 #define APUS_CTL_BUILD_IMAGE_MAX ((uint32_t)16 << 20)
 /** Descriptors one type may consist of. */
 #define APUS_CTL_BUILD_PARTS_MAX 4096
-/** Members of a type, and of its members' types, and so on. */
+/** Members of a type, and of its members' types, and so on; n labels of a type count as n * n / 1024 of them. */
 #define APUS_CTL_BUILD_WEIGHT_MAX 16384
 
 struct apus_ctl_built;

@@ -507,16 +507,22 @@ static int refuse(struct apus_counter *reason)
 }
 
 static int learn(struct apus_ctl_types *t, struct entry *e, const uint8_t *object,
-		 size_t object_bytes)
+		 size_t object_bytes, struct apus_mono now)
 {
-	switch (store(t, e, object, object_bytes, true)) {
-	case 0: return 1;
-	case APUS_EINVAL: apus_counter_add(&t->counters.unusable, 1); break;
-	default: apus_counter_add(&t->counters.refused, 1);
-	}
-	/* Another answer would be the same. */
+	int rc = store(t, e, object, object_bytes, true);
+
+	if (rc == 0)
+		return 1;
 	set_state(t, e, GIVEN_UP);
-	e->due = (struct apus_mono){INT64_MAX};
+	if (rc == APUS_EINVAL) {
+		/* Another answer would be the same. */
+		e->due = (struct apus_mono){INT64_MAX};
+		apus_counter_add(&t->counters.unusable, 1);
+	} else {
+		/* There is no room now: others' types may have taken it, and go. */
+		e->due = apus_mono_add(now, FORGIVE_NS);
+		apus_counter_add(&t->counters.refused, 1);
+	}
 	return 0;
 }
 
@@ -532,7 +538,7 @@ int apus_ctl_types_learn(struct apus_ctl_types *t, const struct apus_wire_type_h
 	apus_wire_type_hash_of(hash->kind, object, object_bytes, &actual);
 	if (!apus_wire_type_hash_equal(&actual, hash) || object_bytes > UINT32_MAX)
 		return refuse(&t->counters.forged);
-	if (!learn(t, e, object, object_bytes))
+	if (!learn(t, e, object, object_bytes, now))
 		return 0;
 	apus_counter_add(&t->counters.learnt, 1);
 	apus_ctl_types_closure(t, hash, from, now);

@@ -311,13 +311,15 @@ static void test_budgets(void **state)
 	assert_int_equal(apus_ctl_types_closure(types, &hash, &server, at(0)),
 			 APUS_CTL_CLOSURE_WANTED);
 	apus_ctl_types_destroy(types);
-	/* Too few bytes for the object: refused, counted, never asked for again. */
+	/* Too few bytes for the object: refused, counted, and wanted again only later, when there may be room. */
 	types = open_store(4, 100);
 	apus_ctl_types_closure(types, &hash, &server, at(0));
 	assert_int_equal(apus_ctl_types_learn(types, &hash, object, n, &server, at(0)), 0);
 	assert_int_equal(apus_counter_get(&apus_ctl_types_counters(types)->refused), 1);
-	assert_int_equal(apus_ctl_types_closure(types, &hash, &server, at(1000000)),
+	assert_int_equal(apus_ctl_types_closure(types, &hash, &server, at(4999)),
 			 APUS_CTL_CLOSURE_MISSING);
+	assert_int_equal(apus_ctl_types_closure(types, &hash, &server, at(5000)),
+			 APUS_CTL_CLOSURE_WANTED);
 	apus_ctl_types_destroy(types);
 }
 
