@@ -317,16 +317,28 @@ void wire_match(struct wire_pair *p, struct wire_endpoints *e, bool matched,
 	e->reader_snapshot = rs;
 }
 
+static void drop_reader(struct wire_pair *p, struct wire_endpoints *e)
+{
+	apus_dp_worker_take_turn(p->b.worker);
+	apus_dp_worker_remove_reader(p->b.worker, e->reader);
+	apus_dp_worker_end_turn(p->b.worker);
+	apus_dp_reader_destroy(e->reader);
+}
+
+void wire_renew_reader(struct wire_pair *p, struct wire_endpoints *e,
+		       const struct wire_options *options)
+{
+	drop_reader(p, e);
+	make_reader(p, e, options);
+}
+
 void wire_endpoints_fini(struct wire_pair *p, struct wire_endpoints *e)
 {
 	apus_dp_worker_take_turn(p->a.worker);
 	apus_dp_worker_remove_writer(p->a.worker, e->writer);
 	apus_dp_worker_end_turn(p->a.worker);
-	apus_dp_worker_take_turn(p->b.worker);
-	apus_dp_worker_remove_reader(p->b.worker, e->reader);
-	apus_dp_worker_end_turn(p->b.worker);
+	drop_reader(p, e);
 	apus_dp_writer_destroy(e->writer);
-	apus_dp_reader_destroy(e->reader);
 	free(e->filter_index);
 	free(e->writer_snapshot);
 	free(e->reader_snapshot);

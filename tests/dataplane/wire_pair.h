@@ -95,6 +95,9 @@ void wire_endpoints_init(struct wire_pair *p, struct wire_endpoints *e,
 /** Publishes the match to writer and reader; `matched` false ends it. */
 void wire_match(struct wire_pair *p, struct wire_endpoints *e, bool matched,
 		const struct wire_options *options);
+/** Replaces the reader, which must not be matched, by a new one; options->number is to differ. */
+void wire_renew_reader(struct wire_pair *p, struct wire_endpoints *e,
+		       const struct wire_options *options);
 void wire_endpoints_fini(struct wire_pair *p, struct wire_endpoints *e);
 /** Writes colour, x, 2x, 30. Returns what the writer returned. */
 int wire_write(struct wire_pair *p, struct wire_endpoints *e, const char *color, int32_t x,
