@@ -68,8 +68,7 @@ static uint64_t writer_bytes(const struct sizes *z)
 
 	if (apus_dp_writer_create(pair.a.worker, &c, &w) != 0)
 		abort();
-	bytes = in_use() - before +
-		(uint64_t)w->cache.pool.slot_bytes * w->cache.pool.slot_count;
+	bytes = in_use() - before + (uint64_t)w->cache.pool.slot_bytes * w->cache.pool.slot_count;
 	apus_dp_writer_destroy(w);
 	return bytes;
 }

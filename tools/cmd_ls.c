@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `apus ls`: what is in a domain, and why endpoints of one topic do not match.
+ * `apus ls`: what is in a domain, why endpoints of one topic do not match, and where data goes if they do.
  *
- * The JSON form is one object a line; "kind" tells which: participant, topic, writer, reader, mismatch.
+ * The JSON form is one object a line; "kind" tells which: participant, topic, writer, reader, mismatch,
+ * route, type.
  * Lines of a topic's endpoints follow its own.
  */
 #include <stdbool.h>
@@ -28,7 +29,7 @@
 struct values {
 	struct session_options session;
 	int64_t wait_ns;
-	bool json, types;
+	bool json, types, routes;
 };
 
 static const struct option options[] = {
@@ -37,6 +38,8 @@ static const struct option options[] = {
 	 offsetof(struct values, wait_ns), 0, 0},
 	{"types", NULL, "show the types of topics, asked of who uses them", OPTION_FLAG, 0,
 	 offsetof(struct values, types), 0, 0},
+	{"routes", NULL, "show where the data of each match goes, and why", OPTION_FLAG, 0,
+	 offsetof(struct values, routes), 0, 0},
 	{"json", NULL, "one JSON object a line", OPTION_FLAG, 0, offsetof(struct values, json), 0,
 	 0},
 };
@@ -153,6 +156,28 @@ static void json_mismatch(const struct apus_endpoint_info *writer,
 	fputs("}\n", stdout);
 }
 
+static void json_way(const char *name, const char *address, int reason)
+{
+	printf(",\"%s\":{\"address\":", name);
+	json_text(address);
+	json_field("why", apus_route_reason_text(reason));
+	putchar('}');
+}
+
+static void json_route(const struct apus_endpoint_info *writer,
+		       const struct apus_endpoint_info *reader, const struct apus_route *route)
+{
+	fputs("{\"kind\":\"route\"", stdout);
+	json_field("topic", writer->topic);
+	json_guid("writer", &writer->guid);
+	json_guid("reader", &reader->guid);
+	json_way("data", route->data, route->data_reason);
+	if (*route->multicast)
+		json_field("multicast", route->multicast);
+	json_way("acknowledgements", route->acks, route->acks_reason);
+	fputs("}\n", stdout);
+}
+
 static void json_type(const struct apus_endpoint_info *e, const char *idl, const char *why)
 {
 	fputs("{\"kind\":\"type\"", stdout);
@@ -260,6 +285,26 @@ static void text_mismatch(const struct apus_endpoint_info *writer,
 	putchar('\n');
 }
 
+static void text_way(const char *what, const char *address, int reason)
+{
+	printf("        %s ", what);
+	text_coloured(*address ? INK_GOOD : INK_BAD, *address ? address : "nowhere");
+	printf(" (%s)\n", apus_route_reason_text(reason));
+}
+
+static void text_route(const struct apus_endpoint_info *writer,
+		       const struct apus_endpoint_info *reader, const struct apus_route *route)
+{
+	char guid[GUID_TEXT_BYTES];
+
+	printf("  match: writer %s", guid_to_text(&writer->guid, guid));
+	printf(" and reader %s\n", guid_to_text(&reader->guid, guid));
+	text_way("data to", route->data, route->data_reason);
+	if (*route->multicast)
+		printf("        or, with other readers there, to %s\n", route->multicast);
+	text_way("acknowledgements to", route->acks, route->acks_reason);
+}
+
 static void text_type(const struct apus_endpoint_info *e, const char *idl, const char *why)
 {
 	fputs("  type ", stdout);
@@ -288,14 +333,16 @@ struct form {
 	void (*mismatch)(const struct apus_endpoint_info *writer,
 			 const struct apus_endpoint_info *reader, const char *policy,
 			 const char *why);
+	void (*route)(const struct apus_endpoint_info *writer,
+		      const struct apus_endpoint_info *reader, const struct apus_route *route);
 	/* idl NULL: `why` tells why there is none. */
 	void (*type)(const struct apus_endpoint_info *e, const char *idl, const char *why);
 };
 
-static const struct form json_form = {json_participant, json_topic, json_endpoint, json_mismatch,
-				      json_type};
-static const struct form text_form = {text_participant, text_topic, text_endpoint, text_mismatch,
-				      text_type};
+static const struct form json_form = {json_participant, json_topic, json_endpoint,
+				      json_mismatch,    json_route, json_type};
+static const struct form text_form = {text_participant, text_topic, text_endpoint,
+				      text_mismatch,    text_route, text_type};
 
 /* What differs; types are compared where others tell them soon. */
 static int mismatch(struct apus_participant *participant, const struct apus_endpoint_info *writer,
@@ -313,8 +360,20 @@ static int mismatch(struct apus_participant *participant, const struct apus_endp
 	return policy >= 0 ? policy : apus_endpoint_mismatch(writer, reader);
 }
 
-static void show_mismatches(const struct form *form, struct apus_participant *participant,
-			    const struct apus_endpoint_info *endpoints, size_t count)
+static void show_route(const struct form *form, struct apus_participant *participant,
+		       const struct apus_endpoint_info *writer,
+		       const struct apus_endpoint_info *reader)
+{
+	struct apus_route route;
+
+	/* One of them may have gone meanwhile. */
+	if (apus_pair_route(participant, &writer->guid, &reader->guid, &route) == 0)
+		form->route(writer, reader, &route);
+}
+
+/* What keeps pairs from matching and, if wanted, where the data of those that match goes. */
+static void show_pairs(const struct form *form, struct apus_participant *participant,
+		       const struct apus_endpoint_info *endpoints, size_t count, bool routes)
 {
 	size_t readers = 0;
 	char why[256];
@@ -329,6 +388,8 @@ static void show_mismatches(const struct form *form, struct apus_participant *pa
 			if (policy != APUS_POLICY_NONE)
 				form->mismatch(&endpoints[w], &endpoints[r],
 					       apus_policy_name(policy), why);
+			else if (routes)
+				show_route(form, participant, &endpoints[w], &endpoints[r]);
 		}
 	}
 }
@@ -372,7 +433,7 @@ static void show_types(const struct form *form, struct apus_participant *partici
 }
 
 static void show(const struct form *form, const struct listing *l,
-		 struct apus_participant *participant, bool types)
+		 struct apus_participant *participant, const struct values *values)
 {
 	size_t count;
 
@@ -385,8 +446,8 @@ static void show(const struct form *form, const struct listing *l,
 		form->topic(endpoints, count);
 		for (size_t i = 0; i < count; i++)
 			form->endpoint(&endpoints[i]);
-		show_mismatches(form, participant, endpoints, count);
-		if (types)
+		show_pairs(form, participant, endpoints, count, values->routes);
+		if (values->types)
 			show_types(form, participant, endpoints, count);
 	}
 }
@@ -403,7 +464,7 @@ static int list(struct session *session, const struct values *values)
 		rc = complain_failed("cannot list the domain: %s", apus_strerror(rc));
 	else
 		show(values->json ? &json_form : &text_form, &listing, session->participant,
-		     values->types);
+		     values);
 	listing_fini(&listing);
 	return rc;
 }
@@ -431,10 +492,11 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command cmd_ls = {
 	"ls",
-	"[--domain N] [--wait S] [--types] [--json]",
+	"[--domain N] [--wait S] [--types] [--routes] [--json]",
 	"List participants, topics and endpoints, and why endpoints do not match.",
-	"With --json, \"kind\" is participant, topic, writer, reader, mismatch or type; a mismatch names the\n"
-	"first policy that differs. QoS is shown in the words that pub and sub understand.\n",
+	"With --json, \"kind\" is participant, topic, writer, reader, mismatch, route or type; a mismatch names\n"
+	"the first policy that differs. --routes shows addresses as this host, with these settings, chooses\n"
+	"them. QoS is shown in the words that pub and sub understand.\n",
 	options,
 	sizeof(options) / sizeof(options[0]),
 	run,

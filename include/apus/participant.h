@@ -368,6 +368,43 @@ APUS_API int apus_pair_mismatch(struct apus_participant *participant,
 				const struct apus_guid *writer, const struct apus_guid *reader,
 				char *why_out, size_t why_bytes);
 
+/** Why traffic goes to an address, or to none. */
+enum apus_route_reason {
+	APUS_ROUTE_NONE = 0, /**< no address is announced that the settings and interfaces allow */
+	APUS_ROUTE_UNPROVED, /**< it has not answered at any of its addresses yet */
+	APUS_ROUTE_ENDPOINT, /**< the nearest of the endpoint's own addresses */
+	APUS_ROUTE_PARTICIPANT, /**< the nearest of its participant's default addresses */
+	APUS_ROUTE_PROCESS,     /**< both are this participant's: handed over without an address */
+};
+
+/** Bytes of an address as text: "udp4://127.0.0.1:7411". */
+#define APUS_LOCATOR_TEXT_BYTES 64
+
+/** Where the traffic of a writer and a reader goes. Addresses are "" where there is none. */
+struct apus_route {
+	/** It is a match of this participant. Otherwise both belong to others (or do not match), and this is
+	 *  where this participant would send. */
+	bool matched;
+	int data_reason; /**< enum apus_route_reason, of `data` */
+	int acks_reason; /**< of `acks` */
+	char data
+		[APUS_LOCATOR_TEXT_BYTES]; /**< samples, fragments, heartbeats, gaps: the reader's */
+	char multicast
+		[APUS_LOCATOR_TEXT_BYTES]; /**< used instead of `data` while it reaches other readers
+						  *   at the same time; never for repairs */
+	char acks[APUS_LOCATOR_TEXT_BYTES]; /**< acknowledgements and requests: the writer's */
+};
+
+/**
+ * Tells where the traffic of a writer and a reader of the domain goes, and why. Whether they match is not asked
+ * (apus_pair_mismatch()). Returns 0, APUS_ENOENT (no such endpoint), APUS_EINVAL (not a writer and a
+ * reader), APUS_ECLOSED. Any thread.
+ */
+APUS_API int apus_pair_route(struct apus_participant *participant, const struct apus_guid *writer,
+			     const struct apus_guid *reader, struct apus_route *route_out);
+/** An enum apus_route_reason in words; "unknown" for other numbers. */
+APUS_API const char *apus_route_reason_text(int reason);
+
 /** Why two endpoints do not match, by topic, type name and QoS alone: APUS_POLICY_NONE if they do, else the first policy that differs
  *  (APUS_POLICY_TOPIC and APUS_POLICY_TYPE included). */
 APUS_API int apus_endpoint_mismatch(const struct apus_endpoint_info *writer,

@@ -125,6 +125,35 @@ static void test_same_participant(void **state)
 }
 
 /* A driven worker runs only in the application's calls. */
+/* Goal: where a pair's traffic goes is told, and what is no pair is refused. */
+static void test_route(void **state)
+{
+	struct apus_participant *p = participant("71", "spawned");
+	struct apus_writer *w = writer(p, NULL);
+	struct apus_reader *r = reader(p, NULL, NULL);
+	struct apus_guid wg = apus_writer_guid(w), rg = apus_reader_guid(r);
+	struct apus_route route;
+	(void)state;
+
+	memset(&route, 0xff, sizeof(route));
+	assert_int_equal(apus_pair_route(p, &wg, &rg, &route), 0);
+	assert_true(route.matched);
+	assert_int_equal(route.data_reason, APUS_ROUTE_PROCESS);
+	assert_int_equal(route.acks_reason, APUS_ROUTE_PROCESS);
+	assert_string_equal(route.data, "");
+	assert_string_equal(route.multicast, "");
+	assert_string_equal(route.acks, "");
+	assert_int_equal(apus_pair_route(p, &rg, &wg, &route), APUS_EINVAL);
+	assert_int_equal(apus_pair_route(p, &wg, &wg, &route), APUS_EINVAL);
+	assert_int_equal(apus_pair_route(p, NULL, &rg, &route), APUS_EINVAL);
+	apus_reader_destroy(r);
+	assert_int_equal(apus_pair_route(p, &wg, &rg, &route), APUS_ENOENT);
+	assert_string_equal(apus_route_reason_text(APUS_ROUTE_PROCESS),
+			    "handed over inside the participant");
+	assert_string_equal(apus_route_reason_text(-1), "unknown");
+	apus_participant_destroy(p);
+}
+
 static void test_driven(void **state)
 {
 	struct apus_participant *a = participant("93", "driven"), *b = participant("93", "driven");
@@ -362,10 +391,15 @@ static void test_default_config(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_same_participant), cmocka_unit_test(test_driven),
-		cmocka_unit_test(test_set_filter),       cmocka_unit_test(test_life_cycle),
-		cmocka_unit_test(test_refusals),         cmocka_unit_test(test_fork),
-		cmocka_unit_test(test_blocking),         cmocka_unit_test(test_default_config),
+		cmocka_unit_test(test_same_participant),
+		cmocka_unit_test(test_driven),
+		cmocka_unit_test(test_set_filter),
+		cmocka_unit_test(test_life_cycle),
+		cmocka_unit_test(test_route),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_blocking),
+		cmocka_unit_test(test_default_config),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,8 @@ static void expire(struct wire_endpoints *e, apus_seq seq, struct apus_mono at)
 		uint32_t slot = apus_dp_cache_find(&e->writer->cache, s);
 
 		assert_int_not_equal(slot, APUS_SHM_NO_SLOT);
-		e->writer->cache.entries[slot].expires_at = s <= seq ? at : (struct apus_mono){INT64_MAX};
+		e->writer->cache.entries[slot].expires_at =
+			s <= seq ? at : (struct apus_mono){INT64_MAX};
 	}
 }
 

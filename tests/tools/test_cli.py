@@ -335,6 +335,30 @@ def late_joiner():
     expect(writer.returncode == 0, f"stopped while lingering: {writer.returncode}")
 
 
+def routes():
+    """Where data goes: to the default address that the reader's participant announces, and why."""
+    other = start("sub", "Square", "--partition", "A", "--timeout", "6")
+    code, out, err = run("ls", "--json", "--routes", "--wait", "2")
+    found = [json.loads(line) for line in out.splitlines()]
+    ways = [row for row in found if row["kind"] == "route"]
+    expect(code == 0 and len(ways) == 1, f"one route: {ways} {err}")
+    for way in ways:
+        for end, name in (("reader", "data"), ("writer", "acknowledgements")):
+            owner = [row for row in found if row["kind"] == "participant" and
+                     row["guid"].rsplit(".", 1)[0] == way[end].rsplit(".", 1)[0]]
+            defaults = [text.split()[0] for row in owner for text in row["locators"]
+                        if text.endswith("(default)")]
+            expect(way[name]["address"] in defaults and "default" in way[name]["why"],
+                   f"{name} goes to {way[name]}, announced {defaults} {owner}")
+    code, out, _ = run("ls", "--routes", "--set", "addresses.deny=127.0.0.0/8", "--set",
+                       "interfaces=127.0.0.1")
+    expect(code != 0, "no address left")
+    code, out, _ = run("ls", "--routes")
+    expect("data to udp4://" in out and "(its participant's default)" in out, f"as text: {out}")
+    other.terminate()
+    other.communicate(timeout=PATIENCE_S)
+
+
 def listing():
     reader = start("sub", "Square", "--partition", "A", "--qos", "reliability=reliable", "--filter",
                    "x > %0 OR color = 'RED'", "--param", "5", "--timeout", "6")
@@ -357,6 +381,7 @@ def listing():
     code, out, _ = run("ls")
     expect(code == 0 and "topic Square" in out and "differ in reliability" in out and
            "\033" not in out, f"ls as text: {out}")
+    routes()
     for process in (reader, writer):
         process.terminate()
         process.communicate(timeout=PATIENCE_S)
