@@ -162,6 +162,8 @@ struct apus_dp_reader_state {
 	struct apus_dp_timer timer; /* repeated request, or a first one without HEARTBEAT yet */
 	struct apus_mono asked;     /* last request for something missing */
 	int64_t greet_ns;           /* present back-off of requests before the first HEARTBEAT */
+	apus_seq repeat_seq;        /* first number missing at the last request, */
+	int64_t repeat_ns;          /* and the present back-off of its repetition */
 	uint32_t ack_count;
 	uint32_t frag_count;                         /* of NACK_FRAGs */
 	struct apus_dp_count frag_hb_count;          /* of its HEARTBEAT_FRAGs */

@@ -8,8 +8,12 @@
 #define GREET_FIRST_NS (100 * APUS_NS_PER_MS)
 #define GREET_MAX_NS   (5 * APUS_NS_PER_SEC)
 /* Requests for the same holes are at least this far apart: what was asked for may be on its way. */
-#define ASK_AGAIN_NS  (2 * APUS_NS_PER_MS)
-#define ACKNACK_BYTES 64
+#define ASK_AGAIN_NS (2 * APUS_NS_PER_MS)
+/* A request, or its answer, may be lost: it is repeated after this time, which doubles while nothing comes. The
+ * last pause is half a second; after that only the writer's HEARTBEATs say that it is still there. */
+#define REPEAT_FIRST_NS (4 * APUS_NS_PER_MS)
+#define REPEAT_MAX_NS   (APUS_NS_PER_SEC / 2)
+#define ACKNACK_BYTES   64
 
 void apus_dp_reader_queue_ack(struct apus_dp_reader_state *s)
 {
@@ -18,6 +22,25 @@ void apus_dp_reader_queue_ack(struct apus_dp_reader_state *s)
 	s->ack_queued = true;
 	s->ack_next = s->reader->worker->ack_list;
 	s->reader->worker->ack_list = s;
+}
+
+/* Something was asked for: if nothing has come by then, the timer asks again. What had been refused for want of
+ * room comes with room, not with requests. */
+static void repeat_later(struct apus_dp_reader_state *s, struct apus_mono now)
+{
+	apus_seq missing = s->window.next;
+
+	if (missing != s->repeat_seq) {
+		s->repeat_seq = missing;
+		s->repeat_ns = REPEAT_FIRST_NS;
+	} else {
+		s->repeat_ns *= 2;
+	}
+	if (s->repeat_ns > REPEAT_MAX_NS || s->reader->any_refused)
+		return;
+	if (!apus_dp_timer_armed(&s->timer))
+		apus_dp_wheel_arm(&s->reader->worker->wheel, &s->timer,
+				  apus_mono_add(now, s->repeat_ns));
 }
 
 void apus_dp_reader_send_ack(struct apus_dp_reader_state *state, struct apus_mono now)
@@ -31,8 +54,10 @@ void apus_dp_reader_send_ack(struct apus_dp_reader_state *state, struct apus_mon
 	if (state->assembly_count)
 		apus_dp_reader_spare_fragmented(state, &a.set);
 	a.count = ++state->ack_count;
-	if (a.set.num_bits)
+	if (a.set.num_bits) {
 		state->asked = now;
+		repeat_later(state, now);
+	}
 	if (apus_wire_acknack(
 		    apus_dp_out_at(&r->worker->out, &state->addr, &state->prefix, ACKNACK_BYTES),
 		    &a) == 0)
