@@ -14,6 +14,8 @@
 
 /* Bytes of answers a participant may cause at once, and in each second after that. */
 #define ANSWER_BYTES ((int64_t)256 * 1024)
+/* What a request for dependencies counts at least: its answer may be short after a long walk. */
+#define DEPENDENCIES_BYTES ((int64_t)4 * 1024)
 /* Types asked for in one request: a small answer each, usually less than one datagram together. */
 #define ASK_MAX 16
 /* Answers to a getTypeDependencies request in one reply. */
@@ -164,8 +166,7 @@ static int encode_dependencies(struct apus_participant *p, const struct apus_wir
 	l.skip = r->continuation;
 	l.count = 0;
 	l.more = false;
-	for (uint32_t i = 0; i < r->hash_count && !l.more; i++)
-		apus_ctl_types_dependencies(p->types, &r->hashes[i], list_dependency, &l);
+	apus_ctl_types_dependencies(p->types, r->hashes, r->hash_count, list_dependency, &l);
 	return apus_wire_type_dependencies_encode(r->identity, l.answers, l.count,
 						  l.more ? r->continuation + l.count : 0,
 						  p->type_reply, APUS_CTL_TYPE_REPLY_BYTES);
@@ -176,6 +177,7 @@ static void answer(struct apus_participant *p, const struct apus_wire_type_reque
 {
 	struct apus_ctl_participant *asker = apus_ctl_graph_participant(p->graph, source);
 	struct apus_ctl_type_credit *credit;
+	int64_t least = r->dependencies ? DEPENDENCIES_BYTES : 0;
 	int bytes;
 
 	if (!asker || !apus_ctl_discovery_proved(p->discovery, asker)) {
@@ -184,13 +186,17 @@ static void answer(struct apus_participant *p, const struct apus_wire_type_reque
 	}
 	credit = &p->type_credit[asker->idx];
 	refill(credit, source, now);
+	if (credit->bytes < least) {
+		apus_counter_add(&p->type_counters.withheld, 1);
+		return;
+	}
 	bytes = r->dependencies ? encode_dependencies(p, r) : encode_types(p, r);
 	if (bytes > credit->bytes ||
 	    send_one(p->builtin[APUS_CTL_TYPE_REPLY].writer, source, p->type_reply, bytes) != 0) {
 		apus_counter_add(&p->type_counters.withheld, 1);
 		return;
 	}
-	credit->bytes -= bytes;
+	credit->bytes -= bytes > least ? bytes : least;
 	apus_counter_add(&p->type_counters.answered, 1);
 }
 

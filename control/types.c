@@ -401,18 +401,27 @@ static bool meet(void *user, const struct apus_wire_type_hash *hash)
 	return !w->visit || w->visit(w->user, hash);
 }
 
-/* Each entry enters the stack once, so that it cannot overflow. */
-static void walk(struct walk *w, const struct apus_wire_type_hash *hash)
+static void begin_walk(struct apus_ctl_types *t)
+{
+	t->walk++;
+	t->stack_count = 0;
+}
+
+/* Goes on from what has been met. Each entry enters the stack once, so that it cannot overflow. */
+static void go_on(struct walk *w)
 {
 	struct apus_ctl_types *t = w->types;
 
-	t->walk++;
-	t->stack_count = 0;
-	if (!meet(w, hash))
-		return;
 	while (t->stack_count > 0)
 		if (!visit_object(&t->entries[t->stack[--t->stack_count]].object, meet, w))
 			return;
+}
+
+static void walk(struct walk *w, const struct apus_wire_type_hash *hash)
+{
+	begin_walk(w->types);
+	if (meet(w, hash))
+		go_on(w);
 }
 
 enum apus_ctl_closure apus_ctl_types_closure(struct apus_ctl_types *t,
@@ -427,27 +436,19 @@ enum apus_ctl_closure apus_ctl_types_closure(struct apus_ctl_types *t,
 			  : APUS_CTL_CLOSURE_COMPLETE;
 }
 
-struct dependencies {
-	const struct apus_wire_type_hash *self;
-	ref_fn *visit;
-	void *user;
-};
-
-static bool not_itself(void *user, const struct apus_wire_type_hash *hash)
-{
-	const struct dependencies *d = user;
-
-	return apus_wire_type_hash_equal(hash, d->self) || d->visit(d->user, hash);
-}
-
-void apus_ctl_types_dependencies(struct apus_ctl_types *t, const struct apus_wire_type_hash *hash,
+void apus_ctl_types_dependencies(struct apus_ctl_types *t, const struct apus_wire_type_hash *hashes,
+				 uint32_t count,
 				 bool (*visit)(void *user, const struct apus_wire_type_hash *hash),
 				 void *user)
 {
-	struct dependencies d = {hash, visit, user};
-	struct walk w = {.types = t, .visit = not_itself, .user = &d};
+	struct walk w = {.types = t};
 
-	walk(&w, hash);
+	begin_walk(t);
+	for (uint32_t i = 0; i < count; i++)
+		meet(&w, &hashes[i]); /* met, but not visited */
+	w.visit = visit;
+	w.user = user;
+	go_on(&w);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------- */

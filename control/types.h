@@ -77,10 +77,11 @@ enum apus_ctl_closure apus_ctl_types_closure(struct apus_ctl_types *types,
 					     const struct apus_wire_type_hash *hash,
 					     const struct apus_prefix *from, struct apus_mono now);
 
-/** Calls `visit` for each different hash a known type refers to, directly or not, itself left out, until it
- *  returns false; unknown ones too. For TypeDependencies. */
+/** Calls `visit` for each different hash some known types refer to, directly or not, themselves left out, until it
+ *  returns false; unknown ones too, perhaps more than once. The order is the same each time. For TypeDependencies.
+ *  Cost: linear in the objects known, however many types are asked for. */
 void apus_ctl_types_dependencies(struct apus_ctl_types *types,
-				 const struct apus_wire_type_hash *hash,
+				 const struct apus_wire_type_hash *hashes, uint32_t count,
 				 bool (*visit)(void *user, const struct apus_wire_type_hash *hash),
 				 void *user);
 

@@ -215,7 +215,8 @@ static void test_enums_of_many_labels(void **state)
 static void test_unions_of_many_labels(void **state)
 {
 	struct apus_ctl_types *types = open_store();
-	struct apus_wire_type_hash u = make_union(types, 0, 3000), s = make_struct(types, 'A', &u, 1);
+	struct apus_wire_type_hash u = make_union(types, 0, 3000),
+				   s = make_struct(types, 'A', &u, 1);
 
 	(void)state;
 	assert_int_equal(build(types, &s), 0);
@@ -260,6 +261,39 @@ static void test_comparing_unions(void **state)
 	apus_ctl_types_destroy(types);
 }
 
+static bool count_one(void *user, const struct apus_wire_type_hash *hash)
+{
+	uint32_t *count = user;
+
+	assert_int_equal(hash->kind, APUS_WIRE_EK_COMPLETE);
+	(*count)++;
+	return true;
+}
+
+/* One request may name a type 64 times, or 64 types that share what they are made of. */
+static void test_dependencies_are_told_once(void **state)
+{
+	struct apus_ctl_types *types = open_store();
+	struct apus_wire_type_hash e = make_enum(types, 3), s = make_struct(types, 'A', &e, 256),
+				   t = make_struct(types, 'B', &s, 256), asked[4] = {t, t, t, t};
+	uint32_t count = 0;
+
+	(void)state;
+	apus_ctl_types_dependencies(types, asked, 4, count_one, &count);
+	assert_int_equal(count, 2);
+	asked[1] = s;
+	count = 0;
+	apus_ctl_types_dependencies(types, asked, 4, count_one, &count);
+	assert_int_equal(count, 1);
+	asked[0] = asked[2] = asked[3] = e;
+	count = 0;
+	apus_ctl_types_dependencies(types, asked, 4, count_one, &count);
+	assert_int_equal(count, 0);
+	apus_ctl_types_dependencies(types, asked, 0, count_one, &count);
+	assert_int_equal(count, 0);
+	apus_ctl_types_destroy(types);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +301,7 @@ int main(void)
 		cmocka_unit_test(test_unions_of_many_labels),
 		cmocka_unit_test(test_wide_and_deep),
 		cmocka_unit_test(test_comparing_unions),
+		cmocka_unit_test(test_dependencies_are_told_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
