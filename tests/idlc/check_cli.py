@@ -82,6 +82,11 @@ def refusals(folder, path):
         expect(done.returncode == 2 and part in done.stderr, f"{words}: {done.returncode} {done.stderr}")
     done = run("pub", "T", "--idl", path, json.dumps({**SAMPLES[0], "goal": {"since": 1, "path": []}}))
     expect(done.returncode == 2 and "goal" in done.stderr, f"two cases: {done.stderr}")
+    # A file named like an option is a file.
+    write(folder, "-v.idl", "struct class { long a; };\n")
+    done = subprocess.run([APUS, "filter", "a = 1", "--idl", "-v.idl"], input='{"a": 1}', cwd=folder,
+                          capture_output=True, text=True, timeout=30, check=False)
+    expect(done.returncode == 0 and done.stdout == "true\n", f"-v.idl: {done.returncode} {done.stderr}")
     done = run("pub", "T", "--idl", path, json.dumps({**SAMPLES[0], "mode": "FLY"}))
     expect(done.returncode == 2 and "mode" in done.stderr, f"no such label: {done.stderr}")
 

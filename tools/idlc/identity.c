@@ -91,10 +91,12 @@ static const uint8_t *find_bytes(const char *text, const char *what, const char 
 
 static void set_identity(const char *text, struct idl_type_node *node)
 {
+	/* Without the "_" that node->c_name has behind a word of C. */
+	const char *c_name = idl_scoped_text(node->node, "_");
 	uint32_t information_bytes, mapping_bytes;
 	const uint8_t *information =
-		find_bytes(text, "TYPE_INFO_CDR", node->c_name, &information_bytes);
-	const uint8_t *mapping = find_bytes(text, "TYPE_MAP_CDR", node->c_name, &mapping_bytes);
+		find_bytes(text, "TYPE_INFO_CDR", c_name, &information_bytes);
+	const uint8_t *mapping = find_bytes(text, "TYPE_MAP_CDR", c_name, &mapping_bytes);
 
 	if (!information || !mapping)
 		return;
@@ -123,6 +125,7 @@ void idl_load_identity(const char *path, struct idl_type_node *node)
 
 	if (!mkdtemp(directory))
 		return;
+	path = idl_safe_path(path);
 	source = output_name(path, directory, ".c");
 	header = output_name(path, directory, ".h");
 	text = compile(path, directory) ? read_text(source) : NULL;

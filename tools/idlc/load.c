@@ -59,7 +59,7 @@ static char *read_all(int fd)
 /* Starts `idlc -E path` with its output in a pipe. Returns the read end, or -1. */
 static int start_preprocessor(const char *path, pid_t *pid_out)
 {
-	char *const arguments[] = {"idlc", "-E", (char *)(uintptr_t)path, NULL};
+	char *const arguments[] = {"idlc", "-E", (char *)(uintptr_t)idl_safe_path(path), NULL};
 	posix_spawn_file_actions_t actions;
 	int ends[2], rc;
 

@@ -125,6 +125,11 @@ char *idl_scoped_text(const void *node, const char *separator)
 	return text;
 }
 
+const char *idl_safe_path(const char *path)
+{
+	return path[0] == '-' ? idl_printf("./%s", path) : path;
+}
+
 const char *idl_c_name(const void *node)
 {
 	return idl_c_identifier(idl_scoped_text(node, "_"));

@@ -18,4 +18,7 @@ void idl_free_all(void);
 /** A declaration's name behind those of its modules. */
 char *idl_scoped_text(const void *node, const char *separator);
 
+/** A path that no command takes for an option. Freed by idl_free_all(), or `path` itself. */
+const char *idl_safe_path(const char *path);
+
 #endif
