@@ -7,12 +7,14 @@ the network carried beside what it had to (sent / needed).
 
 import functools
 import os
+import signal
 import subprocess
+import time
 
 import checks
-from cases_large import PAIRS, transfer
+from cases_large import PAIRS, exact, start, stats, transfer
 from lib.process import Failure
-from lib.runner import case, expect
+from lib.runner import case, equal, expect
 from lib.world import Paths, World
 
 
@@ -55,6 +57,48 @@ def three_readers(before, stopped, after, history):
 case("writer/three-readers")(functools.partial(three_readers, 2, 3, 1, 8192))
 case("writer/three-readers-60-s", long=True, alone=True)(
     functools.partial(three_readers, 5, 60, 5, 8192))
+
+# --- a full history -------------------------------------------------------------------------------
+
+BLOCKING_S = 0.05
+
+
+def stopped_reader(reader, demote_after):
+    """A writer whose only reader is stopped waits max_blocking_time at each write, and no longer.
+
+    Without demotion all is there when the reader goes on; with it, only the first few writes are refused.
+    """
+    sizes = "100x200"
+    demoted = demote_after != "inf"
+    with World() as world:
+        sub = start(world, reader, "sub", "b", sizes, "--timeout", 30, "--depth", 256)
+        pub = start(world, "apus", "pub", "a", sizes, "--timeout", 6 if demoted else 30, "--depth", 8,
+                    "--rate", 100, "--blocking", BLOCKING_S, "--linger", 0.2,
+                    "--set", "demote.after=" + demote_after)
+        sub.wait_event(lambda event: event.get("event") == "sample", "sample", 20)
+        os.kill(sub.pid, signal.SIGSTOP)
+        if not demoted:
+            time.sleep(1.5)
+            os.kill(sub.pid, signal.SIGCONT)
+            exact(sub.wait(40), sizes)
+        sent = pub.wait(40, code=1 if demoted else 0)
+        blocked = next(event for event in sent if event.get("event") == "blocked")
+        print(f"     {reader} stopped, demote.after {demote_after}: {blocked}, "
+              f"demotions {stats(sent)['writer.demotions']}", flush=True)
+        # The scheduler's share of a busy machine comes on top of what the call itself may wait.
+        limit_us = BLOCKING_S * 1e6
+        expect(limit_us <= blocked["longest_us"] < limit_us + 50000, f"longest write: {blocked}")
+        expect(blocked["refused"] >= 2, f"{blocked}")
+        if demoted:
+            # 0.3 s of silence, looked at each heartbeat period.
+            expect(blocked["refused"] <= 12, f"{blocked}")
+        equal(stats(sent)["writer.demotions"], int(demoted), "demotions")
+
+
+for peer in ("cyclone", "fastdds"):
+    case(f"writer/stopped-reader/{peer}")(functools.partial(stopped_reader, peer, "inf"))
+case("writer/stopped-reader-demoted/cyclone")(
+    functools.partial(stopped_reader, "cyclone", "300ms"))
 
 # --- loss, duplication, reordering -----------------------------------------------------------------
 

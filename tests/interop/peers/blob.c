@@ -17,6 +17,7 @@ static const char help[] =
 	"  --domain N  --interface ADDR  --best-effort  --depth N (64)  --rate HZ\n"
 	"  --message-bytes N   Fast DDS: largest datagram\n"
 	"  --set KEY=VALUE     Apus: a setting, repeatable\n"
+	"  --blocking S        Apus: max_blocking_time; refused writes are repeated\n"
 	"  --timeout S (60)  --linger S (0)\n";
 
 static void wrong(const char *what, const char *value)
@@ -65,6 +66,7 @@ static const struct option long_options[] = {{"topic", required_argument, NULL, 
 					     {"rate", required_argument, NULL, 'r'},
 					     {"timeout", required_argument, NULL, 'T'},
 					     {"linger", required_argument, NULL, 'l'},
+					     {"blocking", required_argument, NULL, 'B'},
 					     {"help", no_argument, NULL, 'h'},
 					     {NULL, 0, NULL, 0}};
 
@@ -80,6 +82,7 @@ static void take_option(int code, struct blob_options *o, const char *program)
 	case 'm': o->message_bytes = atoi(optarg); break;
 	case 'r': o->rate_hz = atof(optarg); break;
 	case 'T': o->timeout_s = atof(optarg); break;
+	case 'B': o->blocking_s = atof(optarg); break;
 	case 'l': o->linger_s = atof(optarg); break;
 	case 'x':
 		if (o->setting_count == 16)

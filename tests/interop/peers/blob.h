@@ -40,6 +40,7 @@ struct blob_options {
 	int depth;         /* samples that a history holds */
 	double rate_hz;    /* pub: samples a second; 0 = as fast as accepted */
 	double timeout_s, linger_s;
+	double blocking_s; /* Apus: max_blocking_time; refused writes are repeated. 0 = timeout_s */
 	const char *settings[16]; /* Apus: KEY=VALUE */
 	int setting_count;
 };

@@ -50,7 +50,7 @@ static void make_qos(const struct blob_options *o, struct apus_qos *qos)
 	qos->max_samples = qos->max_samples_per_instance = (uint32_t)o->depth;
 	qos->max_instances = 2;
 	qos->max_sample_bytes = (o->size_max + BLOB_OVERHEAD_BYTES + 3) & ~3u;
-	qos->max_blocking_ns = (int64_t)(o->timeout_s * 1e9);
+	qos->max_blocking_ns = (int64_t)((o->blocking_s > 0 ? o->blocking_s : o->timeout_s) * 1e9);
 }
 
 static void print_stat(const struct apus_stat *stat, void *user)
@@ -58,6 +58,31 @@ static void print_stat(const struct apus_stat *stat, void *user)
 	(void)user;
 	printf("{\"event\":\"stat\",\"name\":\"%s\",\"value\":%llu}\n", stat->name,
 	       (unsigned long long)stat->value);
+}
+
+/* How long writes took that ended, and how many were refused because the history stayed full. */
+static struct {
+	int64_t longest_ns;
+	int refused;
+} blocked;
+
+/* Writes one sample; with --blocking as often as it takes. */
+static void write_one(const struct blob_options *o, struct apus_writer *writer,
+		      const struct apus_blob *blob, int64_t give_up_ns)
+{
+	int rc;
+
+	do {
+		int64_t begun_ns = blob_now_ns(), took_ns;
+
+		rc = apus_write(writer, blob);
+		took_ns = blob_now_ns() - begun_ns;
+		if (took_ns > blocked.longest_ns)
+			blocked.longest_ns = took_ns;
+		blocked.refused += rc == APUS_ETIMEDOUT;
+	} while (rc == APUS_ETIMEDOUT && o->blocking_s > 0 && blob_now_ns() < give_up_ns &&
+		 !blob_stopped());
+	must(rc, "write");
 }
 
 static int publish(const struct blob_options *o, struct apus_participant *participant,
@@ -77,13 +102,15 @@ static int publish(const struct blob_options *o, struct apus_participant *partic
 	for (int i = 0; i < o->size_count && !blob_stopped(); i++) {
 		struct apus_blob blob = {1, {o->sizes[i], o->sizes[i], pattern}};
 
-		must(apus_write(writer, &blob), "write");
+		write_one(o, writer, &blob, give_up_ns);
 		if (o->rate_hz > 0)
 			blob_sleep(1 / o->rate_hz);
 	}
 	while (!acked && !blob_stopped() && blob_now_ns() < give_up_ns)
 		acked = apus_writer_wait_acked(writer, 100000000) == 0;
 	code = blob_print_done(o->size_count, !acked, begun_ns);
+	printf("{\"event\":\"blocked\",\"refused\":%d,\"longest_us\":%lld}\n", blocked.refused,
+	       (long long)(blocked.longest_ns / 1000));
 	blob_sleep(o->linger_s);
 	apus_visit_writer_stats(writer, print_stat, NULL);
 	apus_visit_stats(participant, print_stat, NULL);
