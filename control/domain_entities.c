@@ -377,6 +377,7 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 		.user = r,
 		.inbox = {.exclusive = qos->ownership == APUS_EXCLUSIVE,
 			  .separation_ns = qos->time_filter_ns,
+			  .late = qos->time_filter_late,
 			  .lifespan_ns = qos->lifespan_ns,
 			  .coherent =
 				  qos->coherent_access && qos->access_scope > APUS_SCOPE_INSTANCE,

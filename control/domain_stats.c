@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define MAGIC      UINT64_C(0x3154415453535041) /* "APSSTAT1" */
-#define ROW_STATS  72
+#define ROW_STATS  96
 #define NAME_BYTES 40
 #define PERIOD_NS  (250 * APUS_NS_PER_MS)
 #define TRIES      1000
@@ -95,10 +95,19 @@ void apus_ctl_domain_stats_close(struct apus_participant *p)
 	p->stats = NULL;
 }
 
+/* The last place of a row is kept for saying how many found none. */
 static void put(struct row *r, const char *name, uint64_t value)
 {
-	if (r->stat_count == ROW_STATS)
+	struct value *last = &r->stats[ROW_STATS - 1];
+
+	if (r->stat_count == ROW_STATS) {
+		last->value++;
 		return;
+	}
+	if (r->stat_count == ROW_STATS - 1) {
+		name = "stats.dropped";
+		value = 1;
+	}
 	snprintf(r->stats[r->stat_count].name, NAME_BYTES, "%s", name);
 	r->stats[r->stat_count++].value = value;
 }

@@ -106,7 +106,12 @@ static bool liveliness_ok(const struct apus_qos *qos, bool is_writer)
 
 static bool time_filter_ok(const struct apus_qos *qos, bool is_writer)
 {
-	return is_writer ? qos->time_filter_ns == 0 : qos->time_filter_ns >= 0;
+	if (is_writer)
+		return qos->time_filter_ns == 0 && !qos->time_filter_late;
+	if (!qos->time_filter_late)
+		return qos->time_filter_ns >= 0;
+	return qos->time_filter_ns > 0 && qos->time_filter_ns != APUS_INFINITE_NS &&
+	       qos->reliability == APUS_RELIABLE && !qos->coherent_access;
 }
 
 static bool partition_ok(const struct apus_qos *qos, bool is_writer)

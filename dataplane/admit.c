@@ -20,13 +20,18 @@ static size_t peers_part(const struct apus_dp_inbox_options *o)
 	return (bytes + 15) & ~(size_t)15;
 }
 
+static size_t late_part(const struct apus_dp_inbox_options *o)
+{
+	return o->late ? apus_dp_late_bytes(o->history.instances.capacity) : 0;
+}
+
 size_t apus_dp_inbox_bytes(const struct apus_dp_inbox_options *options)
 {
 	size_t history = history_part(options);
 
 	if (history == 0 || !options->hold)
 		return 0;
-	return history + peers_part(options) +
+	return history + peers_part(options) + late_part(options) +
 	       (options->coherent
 			? options->history.instances.match_count_max * sizeof(struct apus_dp_set)
 			: 0);
@@ -35,17 +40,21 @@ size_t apus_dp_inbox_bytes(const struct apus_dp_inbox_options *options)
 int apus_dp_inbox_init(struct apus_dp_inbox *inbox, const struct apus_dp_inbox_options *options,
 		       void *memory)
 {
+	uint8_t *behind_peers;
+
 	if (apus_dp_inbox_bytes(options) == 0)
 		return APUS_EINVAL;
+	behind_peers = (uint8_t *)memory + history_part(options) + peers_part(options);
 	memset(inbox, 0, sizeof(*inbox));
 	inbox->options = *options;
 	apus_dp_history_init(&inbox->history, &options->history, memory);
 	apus_dp_peers_init(&inbox->peers,
 			   (struct apus_dp_peer *)((uint8_t *)memory + history_part(options)),
 			   options->history.instances.match_count_max);
+	apus_dp_late_init(&inbox->late, options->history.instances.capacity,
+			  options->late ? behind_peers : NULL);
 	if (options->coherent) {
-		inbox->sets = (struct apus_dp_set *)((uint8_t *)memory + history_part(options) +
-						     peers_part(options));
+		inbox->sets = (struct apus_dp_set *)(behind_peers + late_part(options));
 		memset(inbox->sets, 0,
 		       options->history.instances.match_count_max * sizeof(*inbox->sets));
 	}
@@ -54,6 +63,10 @@ int apus_dp_inbox_init(struct apus_dp_inbox *inbox, const struct apus_dp_inbox_o
 
 void apus_dp_inbox_fini(struct apus_dp_inbox *inbox)
 {
+	for (uint32_t i = apus_dp_late_next(&inbox->late, APUS_DP_NONE); i != APUS_DP_NONE;
+	     i = apus_dp_late_next(&inbox->late, i))
+		inbox->options.history.release(inbox->options.history.release_context,
+					       inbox->late.items[i].record.slot_ref);
 	apus_dp_history_fini(&inbox->history);
 }
 
@@ -184,11 +197,37 @@ static struct apus_dp_record make_record(const struct apus_dp_inbox *inbox,
 	};
 }
 
-/** All tests passed and the payload is held: nothing here can fail. */
-static enum apus_dp_admit_result store_sample(struct apus_dp_inbox *inbox, uint8_t change,
-					      struct apus_dp_instance *instance,
-					      const struct apus_dp_record *record, bool redeem,
-					      struct apus_mono now, struct apus_dp_admission *out)
+/** The waiting sample of an instance goes. */
+static void drop_late(struct apus_dp_inbox *inbox, struct apus_dp_instance *instance)
+{
+	struct apus_dp_history *h = &inbox->history;
+	uint32_t idx = apus_dp_instances_idx(&h->instances, instance);
+
+	h->options.release(h->options.release_context, inbox->late.items[idx].record.slot_ref);
+	apus_dp_late_take(&inbox->late, idx);
+	instance->pins--;
+	apus_dp_instances_settle(&h->instances, instance);
+}
+
+/** An accepted sample is shown at `at`: what waited in its instance is older, and the separation starts. */
+static void redeem_token(struct apus_dp_inbox *inbox, struct apus_dp_instance *instance,
+			 struct apus_mono at)
+{
+	uint32_t idx = apus_dp_instances_idx(&inbox->history.instances, instance);
+
+	instance->last_accepted = at;
+	if (!inbox->late.items)
+		return;
+	if (apus_dp_late_of(&inbox->late, idx))
+		drop_late(inbox, instance);
+	apus_dp_late_defer(&inbox->late, idx, apus_mono_add(at, inbox->options.separation_ns));
+}
+
+/** All tests passed and the payload is held: nothing here can fail. Liveliness is the caller's. */
+static enum apus_dp_admit_result show_sample(struct apus_dp_inbox *inbox, uint8_t change,
+					     struct apus_dp_instance *instance,
+					     const struct apus_dp_record *record, bool redeem,
+					     struct apus_mono now, struct apus_dp_admission *out)
 {
 	struct apus_dp_history *h = &inbox->history;
 	uint64_t lost_before = h->counters.displaced_lost;
@@ -198,12 +237,11 @@ static enum apus_dp_admit_result store_sample(struct apus_dp_inbox *inbox, uint8
 	out->instance = shown_handle(inbox, instance);
 	out->available = true;
 	if (redeem)
-		instance->last_accepted = record->reception_time;
+		redeem_token(inbox, instance, now);
 	if (inbox->options.history.deadline_ns > 0 &&
 	    inbox->options.history.deadline_ns != APUS_INFINITE_NS)
 		apus_dp_deadline_activity(&instance->deadline, inbox->options.history.deadline_ns,
 					  now);
-	assert_peer(inbox, record->match_slot, now);
 	inbox->counters.available++;
 	inbox->counters.lost += h->counters.displaced_lost - lost_before;
 	if (change & APUS_DP_DISPOSE)
@@ -211,6 +249,117 @@ static enum apus_dp_admit_result store_sample(struct apus_dp_inbox *inbox, uint8
 	if (change & APUS_DP_UNREGISTER)
 		apus_dp_history_unregister(h, instance, record);
 	return finish(inbox, out, displaced ? APUS_DP_DISPLACED : APUS_DP_STORED);
+}
+
+static enum apus_dp_admit_result store_sample(struct apus_dp_inbox *inbox, uint8_t change,
+					      struct apus_dp_instance *instance,
+					      const struct apus_dp_record *record, bool redeem,
+					      struct apus_mono now, struct apus_dp_admission *out)
+{
+	assert_peer(inbox, record->match_slot, now);
+	return show_sample(inbox, change, instance, record, redeem, now, out);
+}
+
+/* ---- late delivery -------------------------------------------------------------------------- */
+
+/** Shows the waiting sample of an instance as of `at`. False: there is no room for it, it still waits. It says
+ *  nothing of its writer's liveliness, which wrote it earlier. */
+static bool show_late(struct apus_dp_inbox *inbox, struct apus_dp_instance *instance,
+		      struct apus_mono at)
+{
+	struct apus_dp_history *h = &inbox->history;
+	uint32_t idx = apus_dp_instances_idx(&h->instances, instance);
+	struct apus_dp_late_item item = *apus_dp_late_of(&inbox->late, idx);
+	struct apus_dp_admission out = {.entry_idx = APUS_DP_NONE};
+
+	if (item.record.expires_at.ns <= at.ns) {
+		drop_late(inbox, instance);
+		inbox->counters.results[APUS_DP_EXPIRED]++;
+		return true;
+	}
+	if (!apus_dp_history_in_order(h, instance, &item.record, true)) {
+		drop_late(inbox, instance);
+		inbox->counters.results[APUS_DP_REJECTED_ORDER]++;
+		return true;
+	}
+	if (apus_dp_history_room(h, instance, instance->key_bytes) != APUS_DP_REFUSED_NOT)
+		return false;
+	apus_dp_late_take(&inbox->late, idx);
+	instance->pins--;
+	show_sample(inbox, item.change, instance, &item.record, true, at, &out);
+	inbox->counters.late++;
+	inbox->lapsed++;
+	return true;
+}
+
+/** Shows what is due by `now`, each as of the instant it was due; what finds no room, a separation later. */
+static void run_late(struct apus_dp_inbox *inbox, struct apus_mono now)
+{
+	uint32_t idx;
+
+	while ((idx = apus_dp_late_due(&inbox->late, now)) != APUS_DP_NONE) {
+		struct apus_mono due = inbox->late.items[idx].due;
+
+		if (!show_late(inbox, &inbox->history.instances.items[idx], due))
+			apus_dp_late_defer(&inbox->late, idx,
+					   apus_mono_add(due, inbox->options.separation_ns));
+	}
+}
+
+/** The writer or instance goes before the separation has passed: its last sample is shown now or never. */
+static void flush_late(struct apus_dp_inbox *inbox, struct apus_dp_instance *instance,
+		       struct apus_mono now)
+{
+	enum apus_dp_refusal why;
+
+	if (show_late(inbox, instance, now))
+		return;
+	why = apus_dp_history_room(&inbox->history, instance, instance->key_bytes);
+	drop_late(inbox, instance);
+	inbox->counters.refusals[why]++;
+	inbox->counters.rejected++;
+	inbox->counters.lost++;
+}
+
+static void flush_writer(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now)
+{
+	uint32_t idx = apus_dp_late_next(&inbox->late, APUS_DP_NONE), next;
+
+	/* What is shown moves to the end of the list, where nothing of it waits any more. */
+	for (; idx != APUS_DP_NONE; idx = next) {
+		next = apus_dp_late_next(&inbox->late, idx);
+		if (inbox->late.items[idx].record.match_slot == slot)
+			flush_late(inbox, &inbox->history.instances.items[idx], now);
+	}
+}
+
+/** A suppressed sample waits in the place of the one before it. */
+static enum apus_dp_admit_result put_late(struct apus_dp_inbox *inbox,
+					  const struct apus_dp_arrival *a,
+					  struct apus_dp_instance *instance,
+					  struct apus_dp_record *record, struct apus_mono now,
+					  struct apus_dp_admission *out)
+{
+	struct apus_dp_history *h = &inbox->history;
+	uint32_t idx = apus_dp_instances_idx(&h->instances, instance);
+	const struct apus_dp_late_item *old = apus_dp_late_of(&inbox->late, idx);
+
+	if (now.ns < instance->last_accepted.ns)
+		return finish(inbox, out, APUS_DP_REJECTED_RATE);
+	if (!still_wanted(inbox, a, now, &record->expires_at))
+		return finish(inbox, out, APUS_DP_EXPIRED);
+	if (!apus_dp_history_in_order(h, instance, record, true) ||
+	    (old && !apus_dp_history_follows(h, &old->record, record)))
+		return finish(inbox, out, APUS_DP_REJECTED_ORDER);
+	record->slot_ref = inbox->options.hold(inbox->options.hold_context, a);
+	if (record->slot_ref == APUS_DP_NONE)
+		return refuse(inbox, a, APUS_DP_REFUSED_SLOTS, out);
+	if (old)
+		drop_late(inbox, instance);
+	apus_dp_late_put(&inbox->late, idx, record, a->change);
+	instance->pins++;
+	apus_dp_instances_settle(&h->instances, instance);
+	return finish(inbox, out, APUS_DP_REJECTED_RATE);
 }
 
 /* ---- coherent sets -------------------------------------------------------------------------- */
@@ -377,6 +526,17 @@ static bool in_set(const struct apus_dp_inbox *inbox, const struct apus_dp_arriv
 	return inbox->sets && a->marks.coherent_seq > 0;
 }
 
+/** What waits comes before the notice that ends its instance, or its writer's part in it. */
+static void flush_before_notice(struct apus_dp_inbox *inbox, const struct apus_dp_arrival *a,
+				struct apus_dp_instance *instance, struct apus_mono now)
+{
+	uint32_t idx = apus_dp_instances_idx(&inbox->history.instances, instance);
+	const struct apus_dp_late_item *item = apus_dp_late_of(&inbox->late, idx);
+
+	if (item && ((a->change & APUS_DP_DISPOSE) || item->record.match_slot == a->match_slot))
+		flush_late(inbox, instance, now);
+}
+
 /** Dispose and unregister without data: no filter, rate, lifespan or limit applies; only an owner (or
  *  whoever becomes it) disposes, anybody ends his own registration. */
 static enum apus_dp_admit_result admit_notice(struct apus_dp_inbox *inbox,
@@ -394,6 +554,8 @@ static enum apus_dp_admit_result admit_notice(struct apus_dp_inbox *inbox,
 	if (disposes && inbox->options.exclusive)
 		owner = apus_dp_ownership_test(&inbox->peers, instance, a->match_slot,
 					       inbox->options.history.deadline_ns, now);
+	if (inbox->late.waiting_count && owner)
+		flush_before_notice(inbox, a, instance, now);
 	if (in_set(inbox, a) && owner)
 		return withhold(inbox, a, instance, instance->key_bytes, &record, out);
 	if (disposes && owner &&
@@ -444,7 +606,8 @@ static enum apus_dp_admit_result admit_data(struct apus_dp_inbox *inbox,
 	}
 	rate = apus_dp_rate_test(instance, inbox->options.separation_ns, true, now);
 	if (rate == APUS_DP_RATE_REJECTED)
-		return finish(inbox, out, APUS_DP_REJECTED_RATE);
+		return inbox->late.items ? put_late(inbox, a, instance, &record, now, out)
+					 : finish(inbox, out, APUS_DP_REJECTED_RATE);
 	if (!still_wanted(inbox, a, now, &record.expires_at))
 		return finish(inbox, out, APUS_DP_EXPIRED);
 	if (!apus_dp_history_in_order(&inbox->history, instance, &record, true))
@@ -470,7 +633,7 @@ enum apus_dp_admit_result apus_dp_admit(struct apus_dp_inbox *inbox,
 	*out = (struct apus_dp_admission){.entry_idx = APUS_DP_NONE};
 	if (!is_sound(inbox, arrival))
 		return finish(inbox, out, APUS_DP_MALFORMED);
-	apus_dp_inbox_expire_leases(inbox, now); /* one comparison until one has lapsed */
+	apus_dp_inbox_catch_up(inbox, now); /* one comparison until one has lapsed */
 	apus_dp_history_purge(&inbox->history, now);
 	if (inbox->sets) {
 		if (!turn_set(inbox, arrival, now, out))
@@ -496,6 +659,28 @@ enum apus_dp_admit_result apus_dp_admit(struct apus_dp_inbox *inbox,
 
 /* ---- changes from outside -------------------------------------------------------------------- */
 
+static uint32_t prune_late(struct apus_dp_inbox *inbox,
+			   bool (*keep)(void *context, const struct apus_dp_sample *entry),
+			   void *context)
+{
+	uint32_t idx = apus_dp_late_next(&inbox->late, APUS_DP_NONE), next, pruned = 0;
+
+	for (; idx != APUS_DP_NONE; idx = next) {
+		struct apus_dp_late_item *item = &inbox->late.items[idx];
+		struct apus_dp_sample entry = {
+			.record = item->record, .instance_idx = idx, .valid_data = true};
+
+		next = apus_dp_late_next(&inbox->late, idx);
+		item->record.filter_generation = inbox->filter_generation;
+		if (keep(context, &entry))
+			continue;
+		drop_late(inbox, &inbox->history.instances.items[idx]);
+		pruned++;
+	}
+	inbox->history.counters.pruned += pruned;
+	return pruned;
+}
+
 uint32_t apus_dp_inbox_set_filter(struct apus_dp_inbox *inbox, apus_dp_filter_fn *filter,
 				  const void *filter_context, uint64_t filter_generation,
 				  bool (*keep)(void *context, const struct apus_dp_sample *entry),
@@ -508,6 +693,7 @@ uint32_t apus_dp_inbox_set_filter(struct apus_dp_inbox *inbox, apus_dp_filter_fn
 	inbox->filter_generation = filter_generation;
 	if (!keep)
 		return 0;
+	withheld = prune_late(inbox, keep, keep_context);
 	for (uint32_t i = 0; inbox->sets && i < inbox->peers.capacity; i++)
 		withheld += apus_dp_sets_prune(&inbox->history, &inbox->sets[i], keep, keep_context,
 					       filter_generation);
@@ -527,21 +713,28 @@ static uint32_t writer_gone(struct apus_dp_inbox *inbox, uint32_t slot, struct a
 	struct apus_dp_arrival a = {.match_slot = slot, .source_time = APUS_WALL_NONE};
 	struct apus_dp_record record = make_record(inbox, &a, now);
 
+	if (inbox->late.waiting_count) {
+		run_late(inbox, now);
+		flush_writer(inbox, slot, now);
+	}
 	return apus_dp_history_writer_gone(&inbox->history, &record);
 }
 
 uint32_t apus_dp_inbox_unmatch(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now)
 {
+	uint64_t shown;
 	uint32_t changed;
 
 	if (slot >= inbox->peers.capacity || !inbox->peers.peers[slot].used)
 		return 0;
-	changed = apus_dp_inbox_expire_leases(inbox, now);
+	changed = apus_dp_inbox_catch_up(inbox, now);
 	if (inbox->sets && inbox->sets[slot].first) {
 		break_set(inbox, &inbox->sets[slot]);
 		apus_dp_inbox_settle_set(inbox, slot, now);
 	}
+	shown = inbox->lapsed;
 	changed += writer_gone(inbox, slot, now);
+	changed += (uint32_t)(inbox->lapsed - shown);
 	apus_dp_peers_remove(&inbox->peers, slot, now);
 	return changed;
 }
@@ -572,28 +765,31 @@ static struct apus_dp_peer *next_lapsed(struct apus_dp_peers *p, struct apus_mon
 	return first;
 }
 
-uint32_t apus_dp_inbox_expire_leases(struct apus_dp_inbox *inbox, struct apus_mono now)
+uint32_t apus_dp_inbox_catch_up(struct apus_dp_inbox *inbox, struct apus_mono now)
 {
 	struct apus_dp_peers *p = &inbox->peers;
 	struct apus_dp_peer *peer;
+	bool leases = now.ns >= p->due_ns;
+	uint64_t before = inbox->lapsed;
 	uint32_t changed = 0;
 
-	if (APUS_LIKELY(now.ns < p->due_ns))
+	if (APUS_LIKELY(now.ns < p->due_ns && now.ns < inbox->late.due_ns))
 		return 0;
 	/* Each at the instant of its lapse, in their order: as if a timer had fired then. */
-	while ((peer = next_lapsed(p, now))) {
+	while (leases && (peer = next_lapsed(p, now))) {
 		peer->swept = true;
 		changed += writer_gone(inbox, (uint32_t)(peer - p->peers),
 				       apus_mono_add(peer->lease.since, peer->lease.lease_ns));
 	}
+	run_late(inbox, now);
 	inbox->lapsed += changed;
-	return changed;
+	return (uint32_t)(inbox->lapsed - before);
 }
 
 void apus_dp_inbox_assert(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now)
 {
 	if (slot >= inbox->peers.capacity || !inbox->peers.peers[slot].used)
 		return;
-	apus_dp_inbox_expire_leases(inbox, now);
+	apus_dp_inbox_catch_up(inbox, now);
 	assert_peer(inbox, slot, now);
 }

@@ -14,6 +14,7 @@
 #define APUS_DATAPLANE_ADMIT_H
 
 #include "dataplane/history.h"
+#include "dataplane/late.h"
 #include "dataplane/predicate.h"
 #include "dataplane/sets.h"
 
@@ -86,8 +87,10 @@ struct apus_dp_inbox_options {
 	struct apus_dp_history_options history; /* history.instances.match_count_max = peers */
 	bool exclusive;                         /* ownership */
 	int64_t separation_ns;                  /* time-based filter; 0 = off */
-	int64_t lifespan_ns;                    /* the reader's own; APUS_INFINITE_NS = none */
-	bool coherent; /* coherent sets are requested, at topic or group scope */
+	bool late; /* the last sample it suppresses is shown when it has passed; not with `coherent`. Holds one
+		    * slot an instance besides those of the history */
+	int64_t lifespan_ns; /* the reader's own; APUS_INFINITE_NS = none */
+	bool coherent;       /* coherent sets are requested, at topic or group scope */
 	/** Group scope: the set of the writer at `slot` has ended; returns true if the caller is to release or drop
 	 *  it now (set->broken says which), false if it is to wait. NULL: topic scope. */
 	bool (*group_end)(void *context, uint32_t slot, struct apus_mono now);
@@ -103,6 +106,7 @@ struct apus_dp_inbox_counters {
 	uint64_t lost;      /* displaced unread, and refused for good (best effort) */
 	uint64_t available; /* samples that became readable */
 	uint64_t sets_released, sets_dropped;
+	uint64_t late; /* samples shown late: rejected for their rate first, then stored */
 };
 
 /** Everything of one reader that admission changes. Must not move after init. */
@@ -110,12 +114,14 @@ struct apus_dp_inbox {
 	struct apus_dp_inbox_options options;
 	struct apus_dp_history history;
 	struct apus_dp_peers peers;
+	struct apus_dp_late late;
 	struct apus_dp_set *sets;  /* by match slot; NULL unless coherent */
 	apus_dp_filter_fn *filter; /* NULL = everything passes */
 	const void *filter_context;
 	uint64_t filter_generation;
 	struct apus_dp_inbox_counters counters;
-	uint64_t lapsed; /* instances that lost their last writer to a lapse, so far */
+	uint64_t
+		lapsed; /* instances that lost their last writer to a lapse, and samples shown late, so far */
 };
 
 /** Bytes of memory init needs (history, instances, peers); 0 if the options are out of range. */
@@ -156,10 +162,11 @@ int apus_dp_inbox_match(struct apus_dp_inbox *inbox, uint32_t slot, const struct
 /** It was unmatched: its registrations and ownerships end. Returns the number of instances that became
  *  NO_WRITERS (0: nothing new to read). */
 uint32_t apus_dp_inbox_unmatch(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now);
-/** Books lapsed leases; a writer that lapsed loses its registrations and ownerships as if unmatched, but
- *  stays. It takes effect at the instant of the lapse, however late anybody asks; admission asks, too. Returns the
- *  number of instances that became NO_WRITERS. O(peers) if a lease may have lapsed, else one comparison. */
-uint32_t apus_dp_inbox_expire_leases(struct apus_dp_inbox *inbox, struct apus_mono now);
+/** What time alone has done by now. Books lapsed leases: a writer that lapsed loses its registrations and
+ *  ownerships as if unmatched, but stays. Shows late samples that are due. Each takes effect at its instant, in
+ *  their order, however late anybody asks; admission asks, too. Returns how many instances became NO_WRITERS and
+ *  samples were shown. O(peers) if a lease may have lapsed, else two comparisons. */
+uint32_t apus_dp_inbox_catch_up(struct apus_dp_inbox *inbox, struct apus_mono now);
 /** An assertion without a sample (HEARTBEAT with liveliness flag, participant liveliness message). */
 void apus_dp_inbox_assert(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now);
 

@@ -249,6 +249,7 @@ uint32_t apus_dp_group_list(struct apus_dp_subscriber *g, const struct apus_dp_s
 	struct apus_dp_reader *r;
 
 	for (r = g->first; r; r = r->group_next) {
+		apus_dp_reader_expire(r, now);
 		apus_dp_history_purge(&r->inbox.history, now);
 		r->group_head = apus_dp_history_peek(&r->inbox.history, select, APUS_DP_NONE, now);
 	}

@@ -303,6 +303,12 @@ bool apus_dp_history_in_order(const struct apus_dp_history *h,
 	return !is_full(h, instance) || compare_source(&first->record, record) < 0;
 }
 
+bool apus_dp_history_follows(const struct apus_dp_history *h, const struct apus_dp_record *a,
+			     const struct apus_dp_record *b)
+{
+	return !h->options.by_source || compare_source(a, b) < 0;
+}
+
 /* ---- filling -------------------------------------------------------------------------------- */
 
 enum apus_dp_refusal apus_dp_history_room(const struct apus_dp_history *h,

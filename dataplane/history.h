@@ -167,6 +167,9 @@ void apus_dp_history_fini(struct apus_dp_history *h);
 enum apus_dp_refusal apus_dp_history_room(const struct apus_dp_history *h,
 					  const struct apus_dp_instance *instance,
 					  size_t key_bytes);
+/** True if the later arrival `b` may take the place of `a`: always, unless the order is by source. */
+bool apus_dp_history_follows(const struct apus_dp_history *h, const struct apus_dp_record *a,
+			     const struct apus_dp_record *b);
 /** Whether the order leaves a place for a sample (with_data) or a dispose. Always under BY_RECEPTION; under
  *  BY_SOURCE not below what was taken, disposed of, or would have to make room for it. instance NULL: a new
  *  one. Changes nothing. */

@@ -130,6 +130,7 @@ static int create_history(struct apus_dp_reader *r)
 	for (uint32_t i = 0; i < entries; i++)
 		r->key_slots[i] = NONE;
 	return create_pool(r, o->max_samples + o->max_loans + 1 + r->config.held_max +
+				      (r->config.inbox.late ? o->instances.capacity : 0) +
 				      r->config.assembly_max);
 }
 

@@ -34,9 +34,9 @@ void apus_dp_reader_note_flips(struct apus_dp_reader *r)
 
 void apus_dp_reader_expire(struct apus_dp_reader *reader, struct apus_mono now)
 {
-	if (now.ns < reader->inbox.peers.due_ns)
+	if (now.ns < reader->inbox.peers.due_ns && now.ns < reader->inbox.late.due_ns)
 		return;
-	apus_dp_inbox_expire_leases(&reader->inbox, now);
+	apus_dp_inbox_catch_up(&reader->inbox, now);
 	apus_dp_reader_note_flips(reader);
 }
 
@@ -99,6 +99,9 @@ static void hint(struct apus_dp_reader *r, struct apus_mono now)
 		apus_dp_alarm_hint(&r->worker->alarms, &r->alarm, apus_mono_add(now, period_of(r)));
 	if (r->inbox.peers.leased)
 		apus_dp_alarm_hint(&r->worker->alarms, &r->alarm, apus_mono_add(now, r->lease_min));
+	if (r->inbox.late.waiting_count)
+		apus_dp_alarm_hint(&r->worker->alarms, &r->alarm,
+				   (struct apus_mono){r->inbox.late.due_ns});
 }
 
 void apus_dp_reader_note(struct apus_dp_reader *r, const struct apus_dp_admission *admission,
@@ -129,7 +132,7 @@ static struct apus_mono next_due(struct apus_dp_reader *r, struct apus_mono now)
 {
 	const struct apus_dp_instances *t = &r->inbox.history.instances;
 	const struct apus_dp_peers *p = &r->inbox.peers;
-	struct apus_mono due = NEVER;
+	struct apus_mono due = {r->inbox.late.due_ns};
 
 	r->lease_min = APUS_INFINITE_NS;
 	for (uint32_t i = 0; p->leased && i < p->capacity; i++) {
@@ -163,7 +166,8 @@ struct apus_mono apus_dp_reader_alarm(struct apus_dp_alarm *alarm, struct apus_m
 
 void apus_dp_reader_want_alarm(struct apus_dp_reader *reader, struct apus_mono now)
 {
-	bool timed = apus_dp_is_finite(period_of(reader)) || reader->inbox.peers.leased;
+	bool timed = apus_dp_is_finite(period_of(reader)) || reader->inbox.peers.leased ||
+		     reader->config.inbox.late;
 
 	reader->alarm.wanted = timed && (reader->event_wanted || (reader->watched.mask & TIMED));
 	if (reader->alarm.wanted)

@@ -111,7 +111,12 @@ struct apus_qos {
 	int64_t lease_ns;          /**< liveliness lease; default infinite */
 	int64_t lifespan_ns;       /**< default infinite */
 	int64_t time_filter_ns;    /**< reader: minimum separation per instance; default 0 */
-	int32_t strength;          /**< writer: ownership strength; default 0 */
+	/** Reliable reader with a time filter, without coherent access; default false. The last sample of an
+	 *  instance that the filter suppressed is delivered when the separation has passed, or before the notice
+	 *  or departure that ends its writer's part in the instance; the next separation runs from there.
+	 *  Costs one payload an instance. Does not count as an assertion of its writer. */
+	bool time_filter_late;
+	int32_t strength; /**< writer: ownership strength; default 0 */
 
 	/** Writer: samples are gathered until their payloads reach batch_bytes (4…65536; 0, the default: each
 	 *  leaves at once), at most for batch_delay_ns, which is kept to a millisecond or two;

@@ -156,6 +156,17 @@ static void test_fields_of_the_other_kind(void **state)
 	w.transport_priority = 9;
 	w.autodispose = false;
 	assert_int_equal(offends(&w, true), APUS_POLICY_NONE);
+	/* Late delivery: a reliable reader's with a finite separation, and not of parts of coherent sets. */
+	r.time_filter_ns = 10;
+	r.time_filter_late = true;
+	assert_int_equal(offends(&r, false), APUS_POLICY_TIME_BASED_FILTER);
+	r.reliability = APUS_RELIABLE;
+	assert_int_equal(offends(&r, false), APUS_POLICY_NONE);
+	r.time_filter_ns = 0;
+	assert_int_equal(offends(&r, false), APUS_POLICY_TIME_BASED_FILTER);
+	w.time_filter_late = true;
+	assert_int_equal(offends(&w, true), APUS_POLICY_TIME_BASED_FILTER);
+	w.time_filter_late = false;
 	w.time_filter_ns = 1;
 	w.deadline_ns = 0;
 	assert_int_equal(offends(&w, true), APUS_POLICY_TIME_BASED_FILTER);

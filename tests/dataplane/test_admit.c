@@ -550,16 +550,16 @@ static void a_lapsed_writer_leaves_its_instances(void **state)
 	admit(&f, 0, "A", 0);
 	admit(&f, 0, "B", 0);
 	admit(&f, 1, "B", 0);
-	assert_int_equal(apus_dp_inbox_expire_leases(&f.inbox, ms(99)), 0);
+	assert_int_equal(apus_dp_inbox_catch_up(&f.inbox, ms(99)), 0);
 	apus_dp_inbox_assert(&f.inbox, 0, ms(50));
-	assert_int_equal(apus_dp_inbox_expire_leases(&f.inbox, ms(149)), 0);
-	assert_int_equal(apus_dp_inbox_expire_leases(&f.inbox, ms(150)), 1); /* B has writer 1 */
-	assert_int_equal(apus_dp_inbox_expire_leases(&f.inbox, ms(160)), 0);
+	assert_int_equal(apus_dp_inbox_catch_up(&f.inbox, ms(149)), 0);
+	assert_int_equal(apus_dp_inbox_catch_up(&f.inbox, ms(150)), 1); /* B has writer 1 */
+	assert_int_equal(apus_dp_inbox_catch_up(&f.inbox, ms(160)), 0);
 	assert_int_equal(instance(&f, "A")->state, APUS_STATE_NO_WRITERS);
 	admit(&f, 0, "A", 200);
 	assert_int_equal(instance(&f, "A")->no_writers_generation_count, 1);
 	/* A second lapse is carried over again. */
-	assert_int_equal(apus_dp_inbox_expire_leases(&f.inbox, ms(300)), 1);
+	assert_int_equal(apus_dp_inbox_catch_up(&f.inbox, ms(300)), 1);
 	/* Departure: what it wrote remains to be taken. */
 	assert_int_equal(apus_dp_inbox_unmatch(&f.inbox, 1, ms(400)), 1);
 	assert_int_equal(take_all(&f, 400), 4);
@@ -631,6 +631,167 @@ static void random_rejections_leave_no_trace(void **state)
 	fini(&f);
 }
 
+/* ---- late delivery -------------------------------------------------------------------------- */
+
+static void catch_up(struct fixture *f, int64_t t, uint64_t late)
+{
+	apus_dp_inbox_catch_up(&f->inbox, ms(t));
+	assert_int_equal(f->inbox.counters.late, late);
+}
+
+/** The last suppressed sample of each instance is shown at its instant, and the separation starts there. */
+static void the_last_suppressed_comes_late(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+	struct apus_dp_arrival a = arrival(0, "A");
+
+	(void)state;
+	o.separation_ns = 100 * MS;
+	o.late = true;
+	init(&f, &o);
+	assert_int_equal(admit(&f, 0, "A", 0), APUS_DP_STORED);
+	assert_int_equal(admit(&f, 1, "B", 10), APUS_DP_STORED);
+	assert_int_equal(take_all(&f, 20), 2);
+	a.seq = 7;
+	assert_int_equal(admit(&f, 0, "A", 30), APUS_DP_REJECTED_RATE);
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(40), &f.out), APUS_DP_REJECTED_RATE);
+	assert_int_equal(f.held, 1); /* one slot an instance */
+	assert_int_equal(instance(&f, "A")->last_accepted.ns, ms(0).ns);
+	assert_int_equal(f.inbox.late.due_ns, ms(100).ns);
+	catch_up(&f, 99, 0);
+	/* Asked late, as of then. B waits for nothing. */
+	catch_up(&f, 130, 1);
+	assert_int_equal(instance(&f, "A")->last_accepted.ns, ms(100).ns);
+	assert_int_equal(f.inbox.history.sample_count, 1);
+	assert_int_equal(f.inbox.history.entries[f.inbox.history.first].record.seq, 7);
+	assert_int_equal(f.inbox.history.entries[f.inbox.history.first].record.reception_time.ns,
+			 ms(40).ns);
+	assert_int_equal(f.inbox.late.due_ns, INT64_MAX);
+	catch_up(&f, 1000, 1);
+	/* From 100: 199 is too early, shown at 200, before what arrives then. */
+	assert_int_equal(take_all(&f, 150), 1);
+	assert_int_equal(admit(&f, 0, "A", 199), APUS_DP_REJECTED_RATE);
+	assert_int_equal(admit(&f, 0, "A", 200), APUS_DP_REJECTED_RATE);
+	assert_int_equal(f.inbox.counters.late, 2);
+	fini(&f); /* gives back what waits */
+}
+
+/** A notice, a departure and a lapse are preceded by what waits; it does not refresh the lease. */
+static void what_waits_precedes_the_end(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+
+	(void)state;
+	o.separation_ns = 100 * MS;
+	o.late = true;
+	init(&f, &o);
+	set_writer(&f, 2, 0, 60 * MS, APUS_INFINITE_NS, 0);
+	admit(&f, 0, "A", 0);
+	admit(&f, 1, "B", 0);
+	admit(&f, 2, "C", 0);
+	admit(&f, 0, "A", 10);
+	admit(&f, 1, "B", 10);
+	admit(&f, 2, "C", 10);
+	assert_int_equal(take_all(&f, 20), 3);
+	/* Another's unregistration is none of its business. */
+	assert_int_equal(notice(&f, 3, "A", APUS_DP_UNREGISTER, 30), APUS_DP_NOTICE);
+	assert_int_equal(f.inbox.counters.late, 0);
+	assert_int_equal(notice(&f, 0, "A", APUS_DP_DISPOSE, 30), APUS_DP_NOTICE);
+	assert_int_equal(f.inbox.counters.late, 1);
+	assert_int_equal(instance(&f, "A")->state, APUS_STATE_DISPOSED);
+	assert_int_equal(instance(&f, "A")->sample_count, 1);
+	apus_dp_inbox_unmatch(&f.inbox, 1, ms(40));
+	assert_int_equal(f.inbox.counters.late, 2);
+	assert_int_equal(instance(&f, "B")->state, APUS_STATE_NO_WRITERS);
+	assert_int_equal(instance(&f, "B")->sample_count, 1);
+	/* The lease of C's writer ends 60 ms after the sample that was stored. */
+	catch_up(&f, 59, 2);
+	catch_up(&f, 200, 3);
+	assert_int_equal(instance(&f, "C")->state, APUS_STATE_NO_WRITERS);
+	assert_int_equal(instance(&f, "C")->last_accepted.ns, ms(60).ns);
+	assert_int_equal(f.inbox.counters.lost, 0);
+	fini(&f);
+}
+
+/** No room, lifespan, no slot. */
+static void late_samples_may_come_to_nothing(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+
+	(void)state;
+	o.separation_ns = 100 * MS;
+	o.late = true;
+	o.history.keep_all = true;
+	o.history.max_samples = 1;
+	o.history.max_samples_per_instance = 1;
+	init(&f, &o);
+	admit(&f, 0, "A", 0);
+	admit(&f, 0, "A", 10);
+	catch_up(&f, 150, 0); /* full: tried again a separation later */
+	assert_int_equal(f.inbox.late.due_ns, ms(200).ns);
+	assert_int_equal(take_all(&f, 160), 1);
+	catch_up(&f, 199, 0);
+	catch_up(&f, 200, 1);
+	/* Full when its writer goes: lost and rejected, as any other. */
+	admit(&f, 0, "A", 210);
+	apus_dp_inbox_unmatch(&f.inbox, 0, ms(220));
+	assert_int_equal(f.inbox.counters.late, 1);
+	assert_int_equal(f.inbox.counters.lost, 1);
+	assert_int_equal(f.inbox.counters.refusals[APUS_DP_REFUSED_SAMPLES], 1);
+	fini(&f);
+
+	o = options(&f);
+	o.separation_ns = 100 * MS;
+	o.late = true;
+	init(&f, &o);
+	admit(&f, 0, "A", 0);
+	set_writer(&f, 0, 0, APUS_INFINITE_NS, 50 * MS, 0);
+	admit(&f, 0, "A", 10); /* no source time: age 0, expires at 60 */
+	f.no_slots = true;
+	assert_int_equal(admit(&f, 0, "A", 20), APUS_DP_REFUSED); /* offered again */
+	f.no_slots = false;
+	assert_int_equal(f.held, 2);
+	catch_up(&f, 100, 0);
+	assert_int_equal(f.held, 1);
+	assert_int_equal(f.inbox.counters.results[APUS_DP_EXPIRED], 1);
+	assert_int_equal(admit(&f, 0, "A", 100), APUS_DP_DISPLACED);
+	fini(&f);
+}
+
+static bool keep_none(void *context, const struct apus_dp_sample *entry)
+{
+	(void)context;
+	return entry->record.seq == 99;
+}
+
+/** A new filter is applied to what waits; an instance for which something waits does not make room. */
+static void what_waits_is_filtered_and_pinned(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+	enum apus_dp_verdict verdict = APUS_DP_PASS;
+
+	(void)state;
+	o.separation_ns = 100 * MS;
+	o.late = true;
+	init(&f, &o);
+	admit(&f, 0, "A", 0);
+	admit(&f, 0, "A", 10);
+	assert_int_equal(take_all(&f, 10), 1);
+	assert_int_equal(instance(&f, "A")->pins, 1);
+	assert_false(instance(&f, "A")->idle);
+	assert_int_equal(
+		apus_dp_inbox_set_filter(&f.inbox, filter_by_context, &verdict, 2, keep_none, NULL),
+		1);
+	assert_int_equal(instance(&f, "A")->pins, 0);
+	assert_int_equal(f.held, 0);
+	catch_up(&f, 300, 0);
+	fini(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -649,6 +810,10 @@ int main(void)
 		cmocka_unit_test(rejected_samples_are_no_activity),
 		cmocka_unit_test(a_lapsed_writer_leaves_its_instances),
 		cmocka_unit_test(random_rejections_leave_no_trace),
+		cmocka_unit_test(the_last_suppressed_comes_late),
+		cmocka_unit_test(what_waits_precedes_the_end),
+		cmocka_unit_test(late_samples_may_come_to_nothing),
+		cmocka_unit_test(what_waits_is_filtered_and_pinned),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

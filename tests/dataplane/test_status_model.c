@@ -2,7 +2,7 @@
 /*
  * Goal: what is derived when asked equals what one timer an endpoint would have counted, whoever asks, however
  * often, and whatever becomes of a sample after the tests.
- * Method: a million random steps an hour of injected time: arrivals of several writers and instances, polls by
+ * Method: a million random steps of injected time, without and with late delivery of what is suppressed: arrivals of several writers and instances, polls by
  * three observers, storage that fails after the tests have passed, assertions, departures. The reference moves a
  * clock from tick to tick and fires timers; it shares no code with what is tested.
  */
@@ -54,13 +54,17 @@ struct model_instance {
 	bool missed_since; /* since its last stored sample */
 	int64_t accepted;  /* tick of the last accepted sample; -1 none */
 	int owner;         /* -1 none */
+	int late_timer;    /* 0: nothing waits for the separation to pass */
+	int late_writer;
+	int64_t late_expires;
 	bool registered[WRITERS];
 };
 
 struct model {
 	struct model_writer writers[WRITERS];
 	struct model_instance instances[INSTANCES];
-	uint64_t missed, lapses;
+	bool late_delivery;
+	uint64_t missed, lapses, late;
 	uint64_t stored, lost, rejected, rate, ownership, expired;
 };
 
@@ -83,8 +87,33 @@ static void release(struct model *m, int writer)
 	}
 }
 
-/* One tick passes: timers fire. */
-static void tick(struct model *m)
+/* The suppressed sample is shown; it says nothing of its writer being alive. */
+static void show_late(struct model *m, struct model_instance *x, int64_t now)
+{
+	x->late_timer = 0;
+	if (x->late_expires <= now) {
+		m->expired++;
+		return;
+	}
+	x->accepted = now;
+	x->deadline_timer = DEADLINE;
+	x->missed_since = false;
+	x->registered[x->late_writer] = true;
+	m->stored++;
+	m->late++;
+	m->lost++; /* the one before it was not taken */
+}
+
+static void leave(struct model *m, int writer, int64_t now)
+{
+	for (int i = 0; i < INSTANCES; i++)
+		if (m->instances[i].late_timer && m->instances[i].late_writer == writer)
+			show_late(m, &m->instances[i], now);
+	release(m, writer);
+}
+
+/* One tick passes, to `now`: timers fire. */
+static void tick(struct model *m, int64_t now)
 {
 	for (int i = 0; i < INSTANCES; i++) {
 		struct model_instance *x = &m->instances[i];
@@ -96,6 +125,12 @@ static void tick(struct model *m)
 			x->missed_since = true;
 		}
 	}
+	for (int i = 0; i < INSTANCES; i++) {
+		struct model_instance *x = &m->instances[i];
+
+		if (x->late_timer && --x->late_timer == 0)
+			show_late(m, x, now);
+	}
 	for (int w = 0; w < WRITERS; w++) {
 		struct model_writer *x = &m->writers[w];
 
@@ -103,7 +138,7 @@ static void tick(struct model *m)
 			x->alive = false;
 			x->lapses++;
 			m->lapses++;
-			release(m, w);
+			leave(m, w, now);
 		}
 	}
 }
@@ -125,6 +160,7 @@ static enum apus_dp_admit_result model_admit(struct model *m, int w, int i, int6
 					     int64_t age, bool full, bool displaces)
 {
 	struct model_instance *x = &m->instances[i];
+	bool fast;
 
 	/* A writer that lapsed may have become owner since by a sample that was then rejected: it holds nothing. */
 	if (x->owner != w && x->owner >= 0 && m->writers[x->owner].alive && !x->missed_since &&
@@ -133,7 +169,8 @@ static enum apus_dp_admit_result model_admit(struct model *m, int w, int i, int6
 		return APUS_DP_REJECTED_OWNERSHIP;
 	}
 	x->owner = w;
-	if (x->accepted >= 0 && now - x->accepted < SEPARATION) {
+	fast = x->accepted >= 0 && now - x->accepted < SEPARATION;
+	if (fast && !m->late_delivery) {
 		m->rate++;
 		return APUS_DP_REJECTED_RATE;
 	}
@@ -145,6 +182,13 @@ static enum apus_dp_admit_result model_admit(struct model *m, int w, int i, int6
 		m->rejected++;
 		m->lost++;
 		return APUS_DP_REFUSED;
+	}
+	if (fast) {
+		m->rate++;
+		x->late_timer = (int)(x->accepted + SEPARATION - now);
+		x->late_writer = w;
+		x->late_expires = now + LIFESPAN - age;
+		return APUS_DP_REJECTED_RATE;
 	}
 	x->accepted = now;
 	x->deadline_timer = DEADLINE;
@@ -205,11 +249,12 @@ static void match(struct fixture *f, struct model *m, int w, int64_t now)
 	revive(m, w);
 }
 
-static void setup(struct fixture *f, struct model *m)
+static void setup(struct fixture *f, struct model *m, bool late)
 {
 	struct apus_dp_inbox_options o = {
 		.exclusive = true,
 		.separation_ns = SEPARATION * MS,
+		.late = late,
 		.lifespan_ns = APUS_INFINITE_NS,
 		.hold = on_hold,
 		.hold_context = f,
@@ -227,6 +272,7 @@ static void setup(struct fixture *f, struct model *m)
 
 	memset(f, 0, sizeof(*f));
 	memset(m, 0, sizeof(*m));
+	m->late_delivery = late;
 	f->memory = calloc(1, apus_dp_inbox_bytes(&o));
 	assert_int_equal(apus_dp_inbox_init(&f->inbox, &o, f->memory), 0);
 	for (int i = 0; i < INSTANCES; i++) {
@@ -269,7 +315,7 @@ static void look(struct fixture *f, const struct model *m, struct observer *o, i
 	struct apus_dp_liveliness l;
 	uint32_t alive = 0, dead = 0;
 
-	apus_dp_inbox_expire_leases(&f->inbox, at(now));
+	apus_dp_inbox_catch_up(&f->inbox, at(now));
 	o->seen_missed += apus_dp_observe(
 		&o->missed, apus_dp_history_deadlines_missed(&f->inbox.history, at(now)));
 	assert_int_equal(o->seen_missed, m->missed);
@@ -303,24 +349,23 @@ static void change(struct fixture *f, struct model *m, int64_t now)
 	} else {
 		apus_dp_inbox_unmatch(&f->inbox, (uint32_t)w, at(now));
 		m->writers[w].matched = false;
-		release(m, w);
+		leave(m, w, now);
 	}
 }
 
-static void a_million_steps(void **state)
+static void a_million_steps(bool late)
 {
 	struct observer observers[OBSERVERS] = {0};
 	struct fixture f;
 	struct model m;
 	int64_t now = 0;
 
-	(void)state;
-	setup(&f, &m);
+	setup(&f, &m, late);
 	for (int step = 0; step < STEPS; step++) {
 		uint32_t op = any(100);
 
 		for (int64_t ticks = any(8) ? any(3) : any(60); ticks > 0; ticks--, now++)
-			tick(&m);
+			tick(&m, now + 1);
 		if (op < 60) {
 			arrive(&f, &m, now);
 		} else if (op < 80) {
@@ -341,14 +386,29 @@ static void a_million_steps(void **state)
 	/* It was no idle walk. */
 	assert_true(m.missed > 10000 && m.lapses > 10000 && m.rate > 10000 && m.ownership > 10000 &&
 		    m.expired > 1000 && m.rejected > 1000 && m.stored > 10000);
+	assert_int_equal(f.inbox.counters.late, m.late);
+	assert_true(late ? m.late > 10000 : m.late == 0);
 	apus_dp_inbox_fini(&f.inbox);
 	assert_int_equal(f.held, 0);
 	free(f.memory);
 }
 
+static void without_late_delivery(void **state)
+{
+	(void)state;
+	a_million_steps(false);
+}
+
+static void with_late_delivery(void **state)
+{
+	(void)state;
+	a_million_steps(true);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(a_million_steps)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(without_late_delivery),
+					   cmocka_unit_test(with_late_delivery)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
