@@ -138,6 +138,7 @@ static void announce_everything(struct apus_ctl_discovery *d, uint32_t *held, ui
 	}
 }
 
+/* AddressSanitizer brings its own heap, of which this tells nothing. */
 static uint64_t heap_bytes(void)
 {
 	struct mallinfo2 m = mallinfo2();
@@ -166,8 +167,10 @@ static void a_hundred_thousand_endpoints_come_and_go(void **state)
 	assert_int_equal(apus_ctl_graph_participant_count(g), PARTICIPANTS);
 	assert_in_range(apus_ctl_graph_record_bytes(g), 1, c.record_bytes);
 	/* Beside the tables, made at creation, only the records grow: their bytes, and the allocator's. */
+#ifndef __SANITIZE_ADDRESS__
 	assert_in_range(heap_bytes() - before, 1,
 			apus_ctl_graph_record_bytes(g) + 100000 * UINT64_C(32));
+#endif
 	/* Said again it costs nothing. */
 	before = heap_bytes();
 	assert_int_equal(hear_endpoint(d, 1000, 7, at(2)), APUS_CTL_UNCHANGED);
