@@ -407,6 +407,17 @@ bool apus_dp_window_gap(struct apus_dp_window *w, apus_seq start,
 	return w->next != before;
 }
 
+/** The window has come from `from`, one above what was delivered, to `to`: a jump in doubt if it is large;
+ *  whatever was in doubt before is not any more. */
+static void doubt(struct apus_dp_window *w, apus_seq from, apus_seq to)
+{
+	bool large = to - from > APUS_DP_WINDOW_JUMP;
+
+	w->jump_from = large ? from : 0;
+	w->jump_to = large ? to : 0;
+	w->since_jump = 0;
+}
+
 /** Goes back to the first number that was not really delivered. Returns false if there is none. */
 static bool restore(struct apus_dp_window *w, apus_seq first, apus_seq last)
 {
@@ -422,12 +433,10 @@ static bool restore(struct apus_dp_window *w, apus_seq first, apus_seq last)
 	} else {
 		w->next = target;
 		w->delivered_end = end;
-		/* This HEARTBEAT may be the forged one: what it skips is in doubt in its turn. */
-		if (target < w->jump_to || target - end > APUS_DP_WINDOW_JUMP) {
-			w->since_jump = 0;
-			w->jump_from = target - end > APUS_DP_WINDOW_JUMP ? end : 0;
-			w->jump_to = target - end > APUS_DP_WINDOW_JUMP ? target : 0;
-		}
+		/* This HEARTBEAT may be the forged one: what it skips is in doubt in its turn, unless an
+		 * earlier jump still is, the first of which a true one takes back. */
+		if (target < w->jump_to || w->since_jump == APUS_DP_WINDOW_NUMBERS || !w->jump_to)
+			doubt(w, end, target);
 	}
 	clear_all(w);
 	w->lost_pending = 0;

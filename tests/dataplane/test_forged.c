@@ -94,7 +94,7 @@ static void forge_data(struct apus_wire_builder *b)
 {
 	uint8_t payload[16] = {0, 1};
 	struct apus_wire_data_out d = {.writer = e.writer->eid,
-				       .seq = rnd(2) ? 2 * FAR + rnd(300)
+				       .seq = rnd(2) ? (rnd(2) ? 2 * FAR : FAR) + rnd(300)
 						     : 1, /* beyond the window, or late */
 				       .payload = payload,
 				       .payload_bytes = sizeof(payload)};

@@ -402,6 +402,33 @@ static void forged_data_after_a_forged_jump(void **state)
 	assert_int_equal(w.next, far + APUS_DP_WINDOW_NUMBERS);
 }
 
+/* A forged HEARTBEAT that fits the forged jumps must not make the first of them forgotten. */
+static void forged_heartbeat_after_forged_data(void **state)
+{
+	const apus_seq far = INT64_C(1) << 40;
+	struct apus_wire_seqset small = {.base = 200}, large = {.base = far},
+				end = {.base = far + 900};
+	struct apus_dp_window w;
+	int32_t count = 0;
+
+	(void)state;
+	apus_dp_window_init(&w, true, APUS_DP_FROM_FIRST);
+	for (apus_seq seq = 1; seq <= 10; seq++)
+		apus_dp_window_done(&w, seq);
+	apus_dp_window_gap(&w, 11, &small);
+	apus_dp_window_gap(&w, 11, &large);
+	apus_dp_window_done(&w, far);
+	apus_dp_window_gap(&w, 11, &end);
+	assert_int_equal(w.next, far + 900);
+	assert_true(
+		apus_dp_window_heartbeat(&w, far + 500, far + 600, ++count, true, false, at(0)) &
+		APUS_DP_HB_RESTORED);
+	assert_int_equal(w.next, far + 500);
+	assert_true(apus_dp_window_heartbeat(&w, 1, 12, ++count, true, false, at(0)) &
+		    APUS_DP_HB_RESTORED);
+	assert_int_equal(w.next, 11);
+}
+
 static void best_effort(void **state)
 {
 	struct apus_dp_window w;
@@ -617,11 +644,12 @@ static void model_heartbeat(struct model *m, apus_seq first, apus_seq last)
 			memset(m->refused + target, 0, (size_t)(UNIVERSE - target));
 			m->next = target;
 			m->delivered_end = end;
-			if (target < m->jump_to)
-				m->jump_from = m->jump_to = m->since_jump = 0;
-			if (target - end > APUS_DP_WINDOW_JUMP) {
-				m->jump_from = end;
-				m->jump_to = target;
+			if (target < m->jump_to || m->jump_to == 0 ||
+			    m->since_jump >= APUS_DP_WINDOW_NUMBERS) {
+				bool large = target - end > APUS_DP_WINDOW_JUMP;
+
+				m->jump_from = large ? end : 0;
+				m->jump_to = large ? target : 0;
 				m->since_jump = 0;
 			}
 			m->far_first = m->far_end = 0;
@@ -735,6 +763,7 @@ int main(void)
 		cmocka_unit_test(refused_numbers),
 		cmocka_unit_test(forged_jumps_are_undone),
 		cmocka_unit_test(forged_data_after_a_forged_jump),
+		cmocka_unit_test(forged_heartbeat_after_forged_data),
 		cmocka_unit_test(best_effort),
 		cmocka_unit_test(random_operations),
 	};

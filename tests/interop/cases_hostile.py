@@ -4,6 +4,7 @@
 A reliable stream runs meanwhile and must come through unharmed; the reader's memory must not grow.
 """
 
+import functools
 import glob
 import os
 import sys
@@ -18,6 +19,8 @@ RATE = 150
 GROWTH_KIB = 4096
 FORGER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forged_announcement.py")
 SENDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hostile_sender.py")
+IMPOSTOR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forged_traffic.py")
+TRAFFIC_COUNT, TRAFFIC_RATE, TRAFFIC_GROWTH_KIB = 1600, 200, 1024
 
 
 @case("hostile/datagrams-while-streaming")
@@ -70,3 +73,42 @@ def forged():
                    f"{name}: amplified: {counted}")
             print(f"     {name}: {counted}")
             pub.process.stop()
+
+
+def guids(world, topic):
+    """The GUIDs of the writer and the reader of a topic."""
+    found = {event["kind"]: event["guid"] for event in world.ls(wait=0.5)
+             if event.get("topic") == topic and event["kind"] in ("writer", "reader")}
+    expect(len(found) == 2, f"not one writer and one reader: {found}")
+    return found["writer"], found["reader"]
+
+
+def stream_under_forgery(writer, reader):
+    """A reliable stream while an impostor speaks to both ends under each other's GUIDs: claims of 2^40
+    numbers and 4 GB cost nothing, and every sample arrives, in order, once."""
+    with World() as world:
+        sub = world.sub(reader, "Square", count=TRAFFIC_COUNT, timeout=40)
+        pub = world.pub(writer, "Square", count=TRAFFIC_COUNT, matched=1, keep_all=True,
+                        rate=TRAFFIC_RATE, timeout=40)
+        sub.wait_sample()
+        ours = [end.process for end in (sub, pub) if end.impl == "apus"]
+        words = guids(world, "Square")
+        before = [process.rss_kib() for process in ours]
+        victim = "both" if len(ours) == 2 else "reader" if reader == "apus" else "writer"
+        forger = world.start([sys.executable, IMPOSTOR, "--domain", str(world.domain), "--victim",
+                              victim, *words], "impostor")
+        sent = forger.wait(20)[-1]["sent"]
+        after = [process.rss_kib() for process in ours]
+        samples = sub.finish(40)
+        pub.finish(code=None)
+        expect(sent > 4000, f"only {sent} forged datagrams were sent")
+        checks.complete([s for s in samples if s.valid], TRAFFIC_COUNT, ("RED",))
+        sanitized = Paths.peers != Paths.build
+        expect(sanitized or all(b - a < TRAFFIC_GROWTH_KIB for a, b in zip(before, after)),
+               f"memory grew from {before} to {after} KiB")
+        print(f"     {sent} forged datagrams, memory from {before} to {after} KiB")
+
+
+for _writer, _reader in (("apus", "apus"), ("apus", "cyclone")):
+    case(f"hostile/forged-traffic-{_writer}-to-{_reader}")(
+        functools.partial(stream_under_forgery, _writer, _reader))
