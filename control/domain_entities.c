@@ -359,6 +359,12 @@ static uint32_t held_max(uint32_t payload_bytes, uint32_t max_samples)
 	return n < HELD_MAX ? n : HELD_MAX;
 }
 
+/* A QoS of 0 purges at once; the history takes 0 for never, and purges when next it is looked at. */
+static int64_t purge_delay(int64_t ns)
+{
+	return ns ? ns : 1;
+}
+
 static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 			  const struct apus_qos *qos)
 {
@@ -390,8 +396,9 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 				      .by_source = qos->destination_order == APUS_BY_SOURCE,
 				      .by_instance = !(qos->ordered_access &&
 						       qos->access_scope > APUS_SCOPE_INSTANCE),
-				      .purge_no_writers_ns = qos->autopurge_no_writers_ns,
-				      .purge_disposed_ns = qos->autopurge_disposed_ns,
+				      .purge_no_writers_ns =
+					      purge_delay(qos->autopurge_no_writers_ns),
+				      .purge_disposed_ns = purge_delay(qos->autopurge_disposed_ns),
 				      .instances = {.capacity = qos->max_instances}}},
 	};
 

@@ -170,7 +170,7 @@ static bool purge_ok(const struct apus_qos *qos, bool is_writer)
 	if (is_writer)
 		return qos->autopurge_no_writers_ns == APUS_INFINITE_NS &&
 		       qos->autopurge_disposed_ns == APUS_INFINITE_NS;
-	return qos->autopurge_no_writers_ns > 0 && qos->autopurge_disposed_ns > 0;
+	return qos->autopurge_no_writers_ns >= 0 && qos->autopurge_disposed_ns >= 0;
 }
 
 static bool transport_priority_ok(const struct apus_qos *qos, bool is_writer)

@@ -266,6 +266,117 @@ static void print_representation(const struct apus_qos *qos, char *out)
 									      : "other");
 }
 
+#define SCOPES "instance|topic|group"
+/* "topic;coherent;ordered": the scope, then what is asked for beside it. */
+static bool read_presentation(struct qos_words *w, const char *value)
+{
+	size_t length = strcspn(value, ";");
+	char scope[16];
+
+	if (length >= sizeof(scope))
+		return false;
+	memcpy(scope, value, length);
+	scope[length] = '\0';
+	if (!read_choice(scope, SCOPES, &w->qos.access_scope))
+		return false;
+	value += length;
+	w->qos.coherent_access = strncmp(value, ";coherent", 9) == 0;
+	value += w->qos.coherent_access ? 9 : 0;
+	w->qos.ordered_access = strcmp(value, ";ordered") == 0;
+	return w->qos.ordered_access || !*value;
+}
+
+static void print_presentation(const struct apus_qos *qos, char *out)
+{
+	static const char *const names[] = {"instance", "topic", "group"};
+
+	*out = '\0';
+	if (qos->access_scope == APUS_SCOPE_INSTANCE && !qos->coherent_access &&
+	    !qos->ordered_access)
+		return;
+	snprintf(out, VALUE_BYTES_MAX, "%s%s%s",
+		 qos->access_scope < 3 ? names[qos->access_scope] : "unknown",
+		 qos->coherent_access ? ";coherent" : "", qos->ordered_access ? ";ordered" : "");
+}
+
+static bool read_latency_budget(struct qos_words *w, const char *value)
+{
+	return text_to_duration(value, &w->qos.latency_budget_ns);
+}
+
+static void print_latency_budget(const struct apus_qos *qos, char *out)
+{
+	print_duration(qos->latency_budget_ns, 0, out);
+}
+
+static bool read_destination_order(struct qos_words *w, const char *value)
+{
+	return read_choice(value, "by_reception|by_source", &w->qos.destination_order);
+}
+
+static void print_destination_order(const struct apus_qos *qos, char *out)
+{
+	strcpy(out, qos->destination_order == APUS_BY_SOURCE ? "by_source" : "");
+}
+
+static bool read_autodispose(struct qos_words *w, const char *value)
+{
+	uint8_t on;
+
+	if (!read_choice(value, "off|on", &on))
+		return false;
+	w->qos.autodispose = on;
+	return true;
+}
+
+static bool read_purge_no_writers(struct qos_words *w, const char *value)
+{
+	return text_to_duration(value, &w->qos.autopurge_no_writers_ns);
+}
+
+static bool read_purge_disposed(struct qos_words *w, const char *value)
+{
+	return text_to_duration(value, &w->qos.autopurge_disposed_ns);
+}
+
+/* "1400:2ms": bytes, then the longest delay. */
+static bool read_batch(struct qos_words *w, const char *value)
+{
+	size_t length = strcspn(value, ":");
+	char bytes[16];
+	int64_t count;
+
+	if (length >= sizeof(bytes) || !value[length])
+		return false;
+	memcpy(bytes, value, length);
+	bytes[length] = '\0';
+	if (!text_to_number(bytes, 4, 65536, &count))
+		return false;
+	w->qos.batch_bytes = (uint32_t)count;
+	return text_to_duration(value + length + 1, &w->qos.batch_delay_ns) &&
+	       w->qos.batch_delay_ns > 0;
+}
+
+static bool read_type_consistency(struct qos_words *w, const char *value)
+{
+	uint8_t found;
+
+	if (!read_choice(value, "disallow|allow|disallow;validate|allow;validate", &found))
+		return false;
+	w->qos.consistency.kind = found & 1;
+	w->qos.consistency.force_type_validation = found > 1;
+	return true;
+}
+
+static void print_type_consistency(const struct apus_qos *qos, char *out)
+{
+	bool disallow = qos->consistency.kind == APUS_DISALLOW_TYPE_COERCION;
+	bool validate = qos->consistency.force_type_validation;
+
+	strcpy(out, validate ? (disallow ? "disallow;validate" : "allow;validate")
+			     : (disallow ? "disallow" : ""));
+}
+
 #define DURATIONS "a duration with its unit, such as 100ms, 2s, 1.5min or inf"
 #define COUNTS    "a whole number from 1 to 2147483647"
 
@@ -292,6 +403,22 @@ static const struct word table[] = {
 	 print_time_filter},
 	{"partition", "up to 64 names separated by ;", APUS_POLICY_PARTITION, BOTH, read_partition,
 	 NULL},
+	{"presentation", "instance, topic or group, then ;coherent, ;ordered or both in this order",
+	 APUS_POLICY_PRESENTATION, BOTH, read_presentation, print_presentation},
+	{"latency_budget", DURATIONS, APUS_POLICY_LATENCY_BUDGET, BOTH, read_latency_budget,
+	 print_latency_budget},
+	{"destination_order", "by_reception or by_source", APUS_POLICY_DESTINATION_ORDER, BOTH,
+	 read_destination_order, print_destination_order},
+	{"autodispose", "on or off", APUS_POLICY_WRITER_DATA_LIFECYCLE, WRITERS, read_autodispose,
+	 NULL},
+	{"autopurge_no_writers", DURATIONS, APUS_POLICY_READER_DATA_LIFECYCLE, READERS,
+	 read_purge_no_writers, NULL},
+	{"autopurge_disposed", DURATIONS, APUS_POLICY_READER_DATA_LIFECYCLE, READERS,
+	 read_purge_disposed, NULL},
+	{"batch", "BYTES:DELAY, such as 1400:2ms, with 4 to 65536 bytes and a delay of more than 0",
+	 APUS_POLICY_BATCH, WRITERS, read_batch, NULL},
+	{"type_consistency", "allow or disallow, then ;validate or not",
+	 APUS_POLICY_TYPE_CONSISTENCY, READERS, read_type_consistency, print_type_consistency},
 	{"max_samples", COUNTS, APUS_POLICY_RESOURCE_LIMITS, BOTH, read_max_samples, NULL},
 	{"max_instances", COUNTS, APUS_POLICY_RESOURCE_LIMITS, BOTH, read_max_instances, NULL},
 	{"representation", "xcdr1, xcdr2, or both with ; between", APUS_POLICY_DATA_REPRESENTATION,
@@ -302,21 +429,7 @@ static const struct word table[] = {
 
 /* Words for policies of DDS that would change nothing here. */
 static const char *const without_effect[] = {
-	"presentation",
-	"access_scope",
-	"coherent_access",
-	"ordered_access",
-	"latency_budget",
-	"user_data",
-	"destination_order",
-	"group_data",
-	"topic_data",
-	"durability_service",
-	"transport_priority",
-	"autodispose",
-	"type_consistency",
-	"writer_data_lifecycle",
-	"reader_data_lifecycle",
+	"user_data", "group_data", "topic_data", "durability_service", "transport_priority",
 };
 
 /* ---- parsing ------------------------------------------------------------------------------------ */

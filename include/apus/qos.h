@@ -127,7 +127,7 @@ struct apus_qos {
 	int64_t batch_delay_ns; /**< see above */
 
 	/** Reader data lifecycle (DDS 1.4 §2.2.3.22): how long an instance without writers is kept with what was
-	 *  not taken, and the samples of one that was disposed of; > 0, default infinite. */
+	 *  not taken, and the samples of one that was disposed of; 0: they go at once, default infinite. */
 	int64_t autopurge_no_writers_ns;
 	int64_t autopurge_disposed_ns;
 	int32_t transport_priority; /**< announced only; default 0 */

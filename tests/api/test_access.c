@@ -166,7 +166,7 @@ static void test_life_cycle(void **state)
 	(void)state;
 	apus_qos_writer_default(&wq);
 	apus_qos_reader_default(&rq);
-	rq.autopurge_no_writers_ns = 0;
+	rq.autopurge_no_writers_ns = -1;
 	assert_int_equal(apus_qos_check(&rq, false, &n), APUS_EQOS);
 	assert_int_equal(n, APUS_POLICY_READER_DATA_LIFECYCLE);
 	rq.autopurge_no_writers_ns = 1;
@@ -194,7 +194,8 @@ static void test_life_cycle(void **state)
 	assert_int_equal(apus_return(r, s, 2), 0);
 	apus_participant_destroy(p);
 
-	wq.autodispose = false; /* the delay has passed before anybody looks */
+	wq.autodispose = false;         /* the delay has passed before anybody looks */
+	rq.autopurge_no_writers_ns = 0; /* none at all */
 	open_pair("147", &wq, &rq);
 	put("RED", 1);
 	assert_int_equal(apus_unregister(w, &v), 0);

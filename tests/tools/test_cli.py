@@ -102,7 +102,7 @@ def qos():
             "--qos, position 11: no such QoS word: reliablity; did you mean reliability?",
             "\n  strength=1,reliablity=reliable\n             ^~~~~~~~~~\n")
     refused(["sub", "Square", "--qos", "history=keep_last:0"], 2, "position 8", "keep_last:N")
-    refused(["sub", "Square", "--qos", "latency_budget=1ms"], 2, "no effect")
+    refused(["sub", "Square", "--qos", "user_data=x"], 2, "no effect")
     refused(["sub", "Square", "--qos", "deadline=1ms,time_filter=2ms"], 2, "deadline")
     refused(["sub", "Square", *(["--partition", "p"] * 65)], 2, "more than 64 partitions")
     refused(["sub", "Square", "--partition", "p" * 256], 2, "longer than 255 bytes")

@@ -193,10 +193,14 @@ static void wrong_values(void **state)
 static void without_effect(void **state)
 {
 	(void)state;
-	refused("latency_budget=1ms", true, 0, 14,
-		"latency_budget has no effect in this version and is therefore refused");
-	refused("destination_order=by_source", false, 0, 17,
-		"destination_order has no effect in this version and is therefore refused");
+	refused("user_data=x", true, 0, 9,
+		"user_data has no effect in this version and is therefore refused");
+	refused("transport_priority=3", true, 0, 18,
+		"transport_priority has no effect in this version and is therefore refused");
+	refused("batch=1400:2ms", false, 0, 5, "batch is for writers only");
+	refused("autodispose=off", false, 0, 11, "autodispose is for writers only");
+	refused("autopurge_disposed=1s", true, 0, 18, "autopurge_disposed is for readers only");
+	refused("type_consistency=allow", true, 0, 16, "type_consistency is for readers only");
 	refused("strength=3", false, 0, 8, "strength is for writers only");
 	refused("time_filter=1ms", true, 0, 11, "time_filter is for readers only");
 }
@@ -211,6 +215,49 @@ static void contradictions(void **state)
 		"resource limits: max_samples is too small for the history");
 	accepted("history=keep_last:5,max_samples=5", true);
 	accepted("history=keep_all,max_samples=1", true);
+}
+
+static void groups_and_lifecycle(void **state)
+{
+	static const char *const bad[] = {
+		"presentation=",
+		"presentation=topic;ordered;coherent",
+		"presentation=topic;",
+		"presentation=topic;coherent;coherent",
+		"presentation=coherent",
+		"batch=3:1ms",
+		"batch=1400",
+		"batch=65537:1ms",
+		"batch=1400:0ms",
+		"autodispose=yes",
+		"destination_order=0",
+	};
+	const struct apus_qos *qos;
+	struct qos_error error;
+
+	(void)state;
+	qos = accepted("presentation=group;coherent;ordered,destination_order=by_source,"
+		       "autodispose=off,batch=1400:2ms,latency_budget=3ms",
+		       true);
+	assert_int_equal(qos->access_scope, APUS_SCOPE_GROUP);
+	assert_true(qos->coherent_access && qos->ordered_access && !qos->autodispose);
+	assert_int_equal(qos->destination_order, APUS_BY_SOURCE);
+	assert_int_equal(qos->batch_bytes, 1400);
+	assert_int_equal(qos->batch_delay_ns, 2000000);
+	assert_int_equal(qos->latency_budget_ns, 3000000);
+	qos = accepted("presentation=topic;ordered,autopurge_no_writers=0s,autopurge_disposed=2s,"
+		       "type_consistency=disallow;validate",
+		       false);
+	assert_true(!qos->coherent_access && qos->ordered_access);
+	assert_int_equal(qos->autopurge_no_writers_ns, 0);
+	assert_int_equal(qos->autopurge_disposed_ns, INT64_C(2000000000));
+	assert_int_equal(qos->consistency.kind, APUS_DISALLOW_TYPE_COERCION);
+	assert_true(qos->consistency.force_type_validation);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		qos_words_init(&words, true);
+		if (qos_words_parse(&words, bad[i], true, &error) != APUS_EQOS)
+			fail_msg("%s is not refused", bad[i]);
+	}
 }
 
 static void printed(const char *text, bool is_writer, const char *expected)
@@ -240,6 +287,13 @@ static void printing(void **state)
 		"liveliness=manual_by_topic:1min,lifespan=1h,time_filter=1500us,"
 		"representation=xcdr2;xcdr1");
 
+	printed("presentation=group;coherent,destination_order=by_source,latency_budget=1ms,"
+		"type_consistency=disallow",
+		false,
+		"reliability=best_effort,durability=volatile,history=keep_last:1,"
+		"presentation=group;coherent,latency_budget=1ms,destination_order=by_source,"
+		"type_consistency=disallow");
+
 	/* What peers announce, beyond our words; and a buffer that is too small. */
 	accepted("", true);
 	words.qos.durability = 9;
@@ -263,6 +317,7 @@ int main(void)
 		cmocka_unit_test(wrong_names),
 		cmocka_unit_test(wrong_values),
 		cmocka_unit_test(without_effect),
+		cmocka_unit_test(groups_and_lifecycle),
 		cmocka_unit_test(contradictions),
 		cmocka_unit_test(printing),
 	};
