@@ -114,11 +114,95 @@ static void test_members(void **state)
 	apus_participant_destroy(p);
 }
 
+static int take_all(struct apus_participant *p, struct apus_reader *r)
+{
+	struct apus_sample s[8];
+	int n;
+
+	for (int i = 0; i < 50; i++)
+		apus_worker_poll(p, 0);
+	n = apus_take(r, s, 8, NULL);
+	if (n > 0)
+		assert_int_equal(apus_return(r, s, (uint32_t)n), 0);
+	return n;
+}
+
+/* Nested and unbalanced sets and suspensions, and members that go in the middle of a set. */
+static void test_misuse(void **state)
+{
+	struct apus_participant *p = participant("143");
+	struct apus_group_options group = {.access_scope = APUS_SCOPE_GROUP,
+					   .coherent_access = true};
+	struct apus_shape v = {.color = "RED", .x = 1};
+	struct apus_publisher *pub, *plain;
+	struct apus_subscriber *sub;
+	struct apus_endpoint_options wo = {.topic = "G", .type = &apus_shape_type}, ro = wo;
+	struct apus_qos wq, rq;
+	struct apus_writer *w;
+	struct apus_reader *r, *list[2];
+
+	(void)state;
+	apus_qos_writer_default(&wq);
+	apus_qos_reader_default(&rq);
+	wq.history = rq.history = APUS_KEEP_ALL;
+	rq.reliability = APUS_RELIABLE;
+	wq.max_samples = rq.max_samples = 16;
+	wq.max_instances = rq.max_instances = 4;
+	assert_int_equal(apus_publisher_create(p, NULL, &plain), 0);
+	assert_int_equal(apus_publisher_begin_coherent(plain), APUS_EQOS);
+	assert_int_equal(apus_publisher_end_coherent(plain), APUS_EINVAL);
+	assert_int_equal(apus_publisher_resume(plain), APUS_EINVAL);
+
+	assert_int_equal(apus_publisher_create(p, &group, &pub), 0);
+	assert_int_equal(apus_subscriber_create(p, &group, &sub), 0);
+	wo.publisher = pub;
+	wo.qos = &wq;
+	ro.subscriber = sub;
+	ro.qos = &rq;
+	assert_int_equal(apus_writer_create(p, &wo, &w), 0);
+	assert_int_equal(apus_reader_create(p, &ro, &r), 0);
+	assert_int_equal(apus_writer_wait_matched(w, 1, INT64_C(5000000000)), 0);
+	assert_int_equal(apus_subscriber_end_access(sub), APUS_EINVAL);
+	assert_int_equal(apus_subscriber_readers(sub, NULL, list, 0), APUS_EINVAL);
+
+	assert_int_equal(apus_publisher_begin_coherent(pub), 0);
+	assert_int_equal(apus_publisher_begin_coherent(pub), 0);
+	assert_int_equal(apus_write(w, &v), 0);
+	assert_int_equal(apus_publisher_end_coherent(pub), 0);
+	assert_int_equal(take_all(p, r), 0); /* the outermost pair counts */
+	assert_int_equal(apus_publisher_suspend(pub), 0);
+	assert_int_equal(apus_write(w, &v), 0);
+	assert_int_equal(apus_publisher_resume(pub), 0);
+	assert_int_equal(apus_publisher_resume(pub), APUS_EINVAL);
+	assert_int_equal(take_all(p, r), 0);
+	assert_int_equal(apus_publisher_end_coherent(pub), 0);
+	assert_int_equal(apus_publisher_end_coherent(pub), APUS_EINVAL);
+	assert_int_equal(take_all(p, r), 2);
+
+	/* The writer goes in the middle of its set: none of it is shown, and the publisher goes on. */
+	assert_int_equal(apus_publisher_begin_coherent(pub), 0);
+	assert_int_equal(apus_write(w, &v), 0);
+	apus_writer_destroy(w);
+	assert_int_equal(apus_publisher_end_coherent(pub), 0);
+	for (int n; (n = take_all(p, r)) > 0;)
+		assert_int_equal(n, 1); /* at most the end of the instance */
+	assert_int_equal(apus_writer_create(p, &wo, &w), 0);
+	assert_int_equal(apus_writer_wait_matched(w, 1, INT64_C(5000000000)), 0);
+	assert_int_equal(apus_write(w, &v), 0);
+	assert_int_equal(take_all(p, r), 1);
+	assert_int_equal(apus_subscriber_begin_access(sub), 0);
+	apus_reader_destroy(r); /* under access, and under the noses of sets */
+	assert_int_equal(apus_subscriber_readers(sub, NULL, list, 2), 0);
+	assert_int_equal(apus_subscriber_end_access(sub), 0);
+	apus_participant_destroy(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_members),
+		cmocka_unit_test(test_misuse),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

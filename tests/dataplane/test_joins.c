@@ -31,7 +31,8 @@ struct run {
 	int64_t next_write_ns;
 	/* Of the present join. */
 	int32_t at_match[KEYS], first[KEYS], last[KEYS];
-	uint64_t past_ms; /* of simulated time, summed: from the match to the fifth of the slowest instance */
+	uint64_t
+		past_ms; /* of simulated time, summed: from the match to the fifth of the slowest instance */
 };
 
 static uint32_t key_of(const struct apus_shape *shape)
@@ -142,9 +143,8 @@ static void run_joins(uint32_t loss, uint32_t duplicate, uint32_t reorder, uint3
 	wire_endpoints_init(&r.p, &r.e, &r.o);
 	for (uint32_t k = 0; k < KEYS; k++)
 		while (r.written[k] < DEPTH)
-			assert_int_equal(wire_write(&r.p, &r.e, colors[k], ++r.written[k],
-						    APUS_ALIVE),
-					 0);
+			assert_int_equal(
+				wire_write(&r.p, &r.e, colors[k], ++r.written[k], APUS_ALIVE), 0);
 	for (uint32_t n = 0; n < joins; n++)
 		join(&r, loss + duplicate + reorder == 0);
 	print_message("%u joins: the past after %.1f ms on average\n", joins,

@@ -94,8 +94,7 @@ static void set_identity(const char *text, struct idl_type_node *node)
 	/* Without the "_" that node->c_name has behind a word of C. */
 	const char *c_name = idl_scoped_text(node->node, "_");
 	uint32_t information_bytes, mapping_bytes;
-	const uint8_t *information =
-		find_bytes(text, "TYPE_INFO_CDR", c_name, &information_bytes);
+	const uint8_t *information = find_bytes(text, "TYPE_INFO_CDR", c_name, &information_bytes);
 	const uint8_t *mapping = find_bytes(text, "TYPE_MAP_CDR", c_name, &mapping_bytes);
 
 	if (!information || !mapping)
