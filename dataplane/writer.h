@@ -116,7 +116,9 @@ struct apus_dp_writer_state {
 		waiting_seq; /* from here on it has been sent nothing, for its window is full; 0 = none */
 	apus_seq
 		paced_seq; /* a foreign reader's window counts from here, if it has not acknowledged so far */
-	apus_seq window_mark;     /* the window does not shrink again before this is acknowledged */
+	apus_seq window_mark; /* the window does not shrink again before this is acknowledged */
+	uint64_t
+		left_out_bytes; /* of samples after `acked` that it was not sent: not in its window */
 	uint32_t window_limit;    /* up to here it grows fast */
 	uint32_t window_bytes;    /* of small samples that may be on their way: writer_window.c */
 	apus_seq unsent_seq;      /* from here on large samples wait for pace_timer; 0 = none */

@@ -180,9 +180,10 @@ bool apus_dp_writer_wanted(const struct apus_dp_writer *w, uint32_t slot, uint32
 	return false;
 }
 
-void apus_dp_writer_leave_out(struct apus_dp_writer *w, apus_seq seq, uint32_t destination)
+void apus_dp_writer_leave_out(struct apus_dp_writer *w, uint32_t slot, uint32_t destination)
 {
 	const struct apus_dp_destination *d = &w->destinations[destination];
+	apus_seq seq = w->cache.entries[slot].seq;
 
 	apus_counter_add(&w->counters.filtered, 1);
 	for (uint32_t i = 0; i < d->state_count; i++) {
@@ -194,6 +195,7 @@ void apus_dp_writer_leave_out(struct apus_dp_writer *w, apus_seq seq, uint32_t d
 		if (s->gap_start == 0)
 			s->gap_start = seq;
 		s->gap_end = seq + 1;
+		apus_dp_writer_window_skip(w, s, slot);
 	}
 }
 

@@ -253,6 +253,7 @@ void apus_dp_writer_pace_fn(struct apus_dp_timer *timer, struct apus_mono now)
 
 		if (s->waiting_seq && !apus_dp_prefix_is_apus(&s->prefix)) {
 			s->paced_seq = s->waiting_seq;
+			s->left_out_bytes = 0; /* counts from there, too */
 			apus_dp_writer_window_move(w, s, now);
 			more |= s->waiting_seq != 0;
 		}

@@ -52,8 +52,8 @@ void apus_dp_writer_judge(struct apus_dp_writer *w, uint32_t slot);
 void apus_dp_writer_direct(struct apus_dp_writer *w, uint32_t slot, const struct apus_prefix *to);
 /** True if some reader behind a destination wants the sample; then it goes once, for all of them. */
 bool apus_dp_writer_wanted(const struct apus_dp_writer *w, uint32_t slot, uint32_t destination);
-/** Notes that a number is irrelevant for the readers behind a destination. */
-void apus_dp_writer_leave_out(struct apus_dp_writer *w, apus_seq seq, uint32_t destination);
+/** Notes that a sample is irrelevant for the readers behind a destination. */
+void apus_dp_writer_leave_out(struct apus_dp_writer *w, uint32_t slot, uint32_t destination);
 /** Says so now. */
 void apus_dp_writer_flush_gaps(struct apus_dp_writer *w, uint32_t destination);
 
@@ -142,6 +142,12 @@ void apus_dp_writer_window_move(struct apus_dp_writer *w, struct apus_dp_writer_
 /** A reader acknowledged (progress) or asked for something (missing). */
 void apus_dp_writer_window_learn(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 				 bool progress, bool missing);
+/** The sample in `slot` is not for this reader: it takes nothing of its window. */
+void apus_dp_writer_window_skip(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+				uint32_t slot);
+/** A reader acknowledges up to `seq`, which is not in `acked` yet: what was left out up to there is over. */
+void apus_dp_writer_window_acked(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+				 apus_seq seq);
 /** The last number that a reader may know of. */
 static inline apus_seq apus_dp_writer_told(const struct apus_dp_writer *w,
 					   const struct apus_dp_writer_state *s)

@@ -212,6 +212,7 @@ unsigned apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus
 		return answer;
 	}
 	if (acknack->set.base > 0 && acknack->set.base - 1 > s->acked) {
+		apus_dp_writer_window_acked(writer, s, acknack->set.base - 1);
 		s->acked = acknack->set.base - 1;
 		apus_dp_writer_push_acked(s);
 		apus_dp_writer_settle(writer);

@@ -138,7 +138,7 @@ void apus_dp_writer_send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i
 	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
 
 	if (!apus_dp_writer_wanted(w, slot, i)) {
-		apus_dp_writer_leave_out(w, w->cache.entries[slot].seq, i);
+		apus_dp_writer_leave_out(w, slot, i);
 		f->left_out = true;
 		return;
 	}
@@ -191,10 +191,14 @@ static bool send_to(struct apus_dp_writer *w, apus_seq from, uint32_t first, uin
 		apus_dp_writer_send_one(w, slot, i, now, &f);
 	}
 	send_markers(w, d, &next, last + 1, &f);
-	if (d->reliable && f.heartbeat)
-		apus_dp_writer_put_heartbeat(
-			w, apus_dp_out_at(&w->worker->out, &d->addr, dest, APUS_DP_HEARTBEAT_BYTES),
-			d->eid, last, !f.ask && !wants_answer(w, d, from));
+	if (!d->reliable || !f.heartbeat)
+		return f.left_out;
+	/* A HEARTBEAT in front of the GAP would have the reader ask for what it does not want. */
+	if (d->filtered)
+		apus_dp_writer_flush_gaps(w, i);
+	apus_dp_writer_put_heartbeat(
+		w, apus_dp_out_at(&w->worker->out, &d->addr, dest, APUS_DP_HEARTBEAT_BYTES), d->eid,
+		last, !f.ask && !wants_answer(w, d, from));
 	return f.left_out;
 }
 

