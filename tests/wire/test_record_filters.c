@@ -113,6 +113,65 @@ static void test_malformed_filter_rejects_the_record(void **state)
 		assert_int_equal(decode_filter(&cases[i]), APUS_WIRE_MALFORMED);
 }
 
+enum damage {
+	TOO_LONG, /* the length goes beyond the property */
+	LONGEST,  /* … beyond any memory */
+	HALF,     /* … and is negative as a signed number */
+	NO_NUL,
+	DAMAGES
+};
+
+static void raw_damaged(struct raw_list *l, const char *text, enum damage how)
+{
+	size_t bytes = strlen(text) + 1, at = l->count;
+
+	raw_u32(l, how == TOO_LONG  ? 4096
+		   : how == LONGEST ? UINT32_MAX
+		   : how == HALF    ? UINT32_C(0x80000000)
+				    : (uint32_t)bytes);
+	raw_bytes(l, text, bytes);
+	if (how == NO_NUL)
+		l->bytes[at + 4 + bytes - 1] = 'x';
+	raw_pad(l);
+}
+
+/* A filter whose string number `which` is damaged: the four names and texts, then two parameters. */
+static enum apus_wire_verdict decode_damaged(int which, enum damage how, uint32_t said, bool big)
+{
+	static const char *const text[] = {"Filtered", "Square", "DDSSQL", "x > %0", "1", "'RED'"};
+
+	raw_begin_endpoint(&list, false, big);
+	raw_open(&list, APUS_PID_CONTENT_FILTER);
+	for (int i = 0; i < 6; i++) {
+		if (i == 4)
+			raw_u32(&list, said);
+		if (i == which)
+			raw_damaged(&list, text[i], how);
+		else
+			raw_string(&list, text[i]);
+	}
+	raw_close(&list);
+	raw_end(&list);
+	return decode_endpoint(list.bytes, list.count, false, &record);
+}
+
+static void test_hostile_lengths_reject_the_record(void **state)
+{
+	(void)state;
+	for (int big = 0; big < 2; big++) {
+		assert_int_equal(decode_damaged(-1, TOO_LONG, 2, big), APUS_WIRE_ACCEPT);
+		for (int which = 0; which < 6; which++)
+			for (enum damage how = TOO_LONG; how < DAMAGES; how++)
+				assert_int_equal(decode_damaged(which, how, 2, big),
+						 APUS_WIRE_MALFORMED);
+		for (int bit = 2; bit < 32; bit++)
+			assert_int_equal(decode_damaged(-1, TOO_LONG, UINT32_C(1) << bit, big),
+					 APUS_WIRE_MALFORMED);
+		assert_int_equal(decode_damaged(-1, TOO_LONG, UINT32_MAX, big),
+				 APUS_WIRE_MALFORMED);
+	}
+}
+
 /* --- Local endpoints ----------------------------------------------------------------------------- */
 
 static uint64_t random_state = 0x9e3779b97f4a7c15u;
@@ -520,6 +579,7 @@ int main(void)
 		cmocka_unit_test(test_filter_at_its_limits),
 		cmocka_unit_test(test_filter_over_a_limit_keeps_the_endpoint),
 		cmocka_unit_test(test_malformed_filter_rejects_the_record),
+		cmocka_unit_test(test_hostile_lengths_reject_the_record),
 		cmocka_unit_test(test_random_endpoints_survive_the_round_trip),
 		cmocka_unit_test(test_every_limit_at_once_fits),
 		cmocka_unit_test(test_type_information_is_announced),
