@@ -13,6 +13,9 @@
 
 #include <cmocka.h>
 
+/* Of one hole, when nothing comes: after pauses of 4, 8 … 256 ms, and the first. */
+#define REQUESTS 8
+
 /* What a reader has taken so far. */
 struct taken {
 	int32_t x[20000];
@@ -115,6 +118,51 @@ static void test_loss_30_all_faults(void **state)
 	run_lossy(30, 5, 10, 10000);
 	/* Lost requests and lost answers are soon repeated: a history of 64 is 156 times full and empty again. */
 	assert_in_range(last_ns, 0, 4 * APUS_NS_PER_SEC);
+}
+
+/* Hands the reader a sample of its writer, as if it had come alone. */
+static void data_comes(struct wire_pair *p, struct wire_endpoints *e, apus_seq seq)
+{
+	static const uint8_t payload[24] = {0, 1, 0, 0, 4, 0, 0, 0, 'R', 'E', 'D', 0};
+	struct apus_wire_data d = {
+		.seq = seq, .payload = payload, .payload_bytes = sizeof(payload)};
+	struct apus_dp_origin origin = {0};
+
+	apus_dp_worker_take_turn(p->b.worker);
+	apus_dp_reader_data(&e->reader->states[e->reader->order[0]], &d, &origin, p->now);
+	apus_dp_worker_end_turn(p->b.worker);
+}
+
+/* A hole is asked for, and again if nothing comes, ever more rarely: after 5 (a hole), 4, 8 … 256 ms, and then no
+ * more until something is heard. Once it is closed nobody asks. */
+static void test_holes_are_asked_for(void **state)
+{
+	struct wire_options o = {.reliable = true, .keep_all = true, .depth = 1, .max_samples = 64};
+	static struct wire_pair p;
+	struct wire_endpoints e;
+	const struct apus_counter *acks;
+	uint64_t before;
+
+	(void)state;
+	wire_pair_init(&p, 5);
+	wire_endpoints_init(&p, &e, &o);
+	wire_match(&p, &e, true, &o);
+	wire_run(&p, 20 * APUS_NS_PER_MS);
+	acks = &e.reader->counters.acknacks_sent;
+	wire_set(&p, 100, 0, 0);
+	data_comes(&p, &e, 1);
+	before = apus_counter_get(acks);
+	data_comes(&p, &e, 3);
+	assert_int_equal(apus_counter_get(acks), before);
+	wire_run(&p, 7 * APUS_NS_PER_MS);
+	assert_int_equal(apus_counter_get(acks), before + 1);
+	wire_run(&p, 3 * APUS_NS_PER_SEC);
+	assert_int_equal(apus_counter_get(acks), before + REQUESTS);
+	data_comes(&p, &e, 2);
+	wire_run(&p, 100 * APUS_NS_PER_MS);
+	assert_int_equal(apus_counter_get(acks), before + REQUESTS);
+	wire_endpoints_fini(&p, &e);
+	wire_pair_fini(&p);
 }
 
 /* A KEEP_ALL reader that is full refuses, the writer keeps the sample, and nothing is lost. */
@@ -312,6 +360,7 @@ int main(void)
 		cmocka_unit_test(test_clean),
 		cmocka_unit_test(test_loss_10),
 		cmocka_unit_test(test_loss_30_all_faults),
+		cmocka_unit_test(test_holes_are_asked_for),
 		cmocka_unit_test(test_full_reader_pushes_back),
 		cmocka_unit_test(test_late_joiner),
 		cmocka_unit_test(test_volatile_joiner),

@@ -178,3 +178,10 @@ for pair in PAIRS:
         case(f"writer/edges-mtu-1500/{pair[0]}-to-{pair[1]}", long=True)(functools.partial(
             transfer, edges(1344, boundaries("cyclone")), *pair, two_hosts=True, patience=600,
             extra=("--depth", 8)))
+
+# --- a sample of 250 socket buffers ------------------------------------------------------------------
+
+for pair in PAIRS:
+    case(f"writer/50-mb/{pair[0]}-to-{pair[1]}", long=True)(functools.partial(
+        transfer, "52428800", *pair, two_hosts=True, recorded=False, patience=120,
+        extra=("--depth", 2, "--set", "socket.receive_bytes=106496")))  # the kernel doubles it

@@ -23,7 +23,7 @@ extern "C" {
 
 #define BLOB_SIZES_MAX 16384
 /* Largest data member. */
-#define BLOB_BYTES_MAX (21u * 1024 * 1024)
+#define BLOB_BYTES_MAX (51u * 1024 * 1024)
 /* Encapsulation header, kid, length. */
 #define BLOB_OVERHEAD_BYTES 12
 
