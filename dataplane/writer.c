@@ -412,7 +412,7 @@ void apus_dp_writer_heartbeat(struct apus_dp_writer *writer, struct apus_dp_writ
 				     state->eid,
 				     apus_dp_writer_unproved(writer, state) ? state->challenge
 				     : state->awaited                       ? state->relevant - 1
-									    : writer->sent,
+						      : apus_dp_writer_told(writer, state),
 				     false);
 }
 
@@ -455,7 +455,7 @@ void apus_dp_writer_say_alive(struct apus_dp_writer *w, struct apus_mono now)
 {
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		struct apus_dp_writer_state *s = &w->states[w->order[i]];
-		apus_seq last = s->awaited ? s->relevant - 1 : w->sent;
+		apus_seq last = s->awaited ? s->relevant - 1 : apus_dp_writer_told(w, s);
 		apus_seq first = apus_dp_cache_first(&w->cache, w->last + 1);
 		struct apus_wire_heartbeat hb = {
 			.reader = s->eid,
