@@ -160,7 +160,8 @@ struct apus_dp_reader_state {
 	struct apus_dp_reader_state *ack_next;
 	struct apus_dp_reader_state *chain_next; /* same bucket of worker->by_writer */
 	struct apus_dp_timer timer; /* repeated request, or a first one without HEARTBEAT yet */
-	struct apus_mono asked;     /* last request for something missing */
+	struct apus_mono asked;     /* last request for something missing … */
+	apus_seq asked_end;         /* … and one above the highest number in it */
 	int64_t greet_ns;           /* present back-off of requests before the first HEARTBEAT */
 	apus_seq repeat_seq;        /* first number missing at the last request, */
 	int64_t repeat_ns;          /* and the present back-off of its repetition */

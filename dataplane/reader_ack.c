@@ -56,6 +56,7 @@ void apus_dp_reader_send_ack(struct apus_dp_reader_state *state, struct apus_mon
 	a.count = ++state->ack_count;
 	if (a.set.num_bits) {
 		state->asked = now;
+		state->asked_end = a.set.base + a.set.num_bits;
 		repeat_later(state, now);
 	}
 	if (apus_wire_acknack(
@@ -72,7 +73,8 @@ void apus_dp_reader_ask(struct apus_dp_reader_state *s, struct apus_mono now, in
 	struct apus_mono due = apus_mono_add(now, delay_ns);
 	struct apus_mono spaced = apus_mono_add(s->asked, ASK_AGAIN_NS);
 
-	if (s->asked.ns && apus_mono_before(due, spaced))
+	/* When all that was asked for has come, what lies beyond has not been asked for yet. */
+	if (s->asked.ns && s->window.next < s->asked_end && apus_mono_before(due, spaced))
 		due = spaced;
 	if (!apus_mono_before(now, due)) {
 		apus_dp_reader_queue_ack(s);

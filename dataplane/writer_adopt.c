@@ -52,7 +52,7 @@ static void begin_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s
 	s->reliable = m->reliable && w->config.reliable;
 	apus_dp_writer_push_begin(s);
 	s->window_bytes = APUS_DP_WINDOW_FIRST_BYTES;
-	s->window_limit = UINT32_MAX;
+	s->window_limit = APUS_DP_WINDOW_LIMIT_BYTES;
 	apus_dp_writer_forget_verdicts(w, (uint32_t)(s - w->states));
 	s->relevant = history ? 1 : w->last + 1;
 	s->acked = history ? 0 : w->last;

@@ -26,6 +26,8 @@
 
 /** Bytes of small samples that may be on their way to a reader at first; see writer_window.c. */
 #define APUS_DP_WINDOW_FIRST_BYTES ((uint32_t)128 * 1024)
+/** Up to here a new match's window grows fast: what the default socket.receive_bytes holds. */
+#define APUS_DP_WINDOW_LIMIT_BYTES ((uint32_t)1024 * 1024)
 
 /** True if the sample is cut into fragments. */
 static inline bool apus_dp_writer_is_large(const struct apus_dp_writer *w, uint32_t slot)

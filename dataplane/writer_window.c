@@ -9,7 +9,8 @@
  * not sent and takes nothing of the window. Acknowledgements, which the HEARTBEAT
  * in front of the gap asks for, move the window. It shrinks by half when something is asked for again (once
  * for what was on its way then), and grows where it is what holds the writer up: doubling below three
- * quarters of where it last failed, slowly above.
+ * quarters of where it last failed (at first, below what a default buffer holds), slowly above, and very slowly
+ * above that buffer, for there nearly every step ends in a loss.
  *
  * A foreign reader may take its time to acknowledge (Fast DDS 2.9: 5 ms), so once a millisecond one window
  * goes to it unasked: `paced_seq`.
@@ -140,8 +141,10 @@ void apus_dp_writer_window_learn(const struct apus_dp_writer *w, struct apus_dp_
 									 : WINDOW_MIN_BYTES;
 		s->window_mark = apus_dp_writer_told(w, s);
 	} else if (progress && !missing && s->waiting_seq) {
-		s->window_bytes +=
-			s->window_bytes < s->window_limit ? s->window_bytes : s->window_bytes / 32;
+		s->window_bytes += s->window_bytes < s->window_limit ? s->window_bytes
+				   : s->window_bytes < APUS_DP_WINDOW_LIMIT_BYTES
+					   ? s->window_bytes / 32
+					   : s->window_bytes / 256;
 		if (s->window_bytes > WINDOW_MAX_BYTES)
 			s->window_bytes = WINDOW_MAX_BYTES;
 	}

@@ -86,6 +86,28 @@ static struct wire_options batching(bool reliable)
 				     .batch_delay_ns = DELAY_NS};
 }
 
+/* What waits for the window is not asked for: the HEARTBEATs that move the window do not tell of it. */
+static void test_waiting_samples_are_not_asked_for(void **state)
+{
+	struct wire_options o = batching(true);
+	struct apus_dp_writer_state *s;
+
+	(void)state;
+	open_pair(&o);
+	s = &ends.writer->states[ends.writer->order[0]];
+	s->window_bytes = s->window_limit = 1024;
+	write_some(1, 200);
+	release();
+	assert_true(s->waiting_seq > 1 && s->waiting_seq < 200);
+	wire_run(&pair, 100 * APUS_NS_PER_MS);
+	check_taken(200);
+	assert_int_equal(s->acked, 200);
+	assert_int_equal(apus_counter_get(&ends.writer->counters.repairs), 0);
+	assert_int_equal(apus_counter_get(&ends.reader->counters.duplicates), 0);
+	assert_true(s->window_bytes >= 1024);
+	close_pair();
+}
+
 /* A payload is 24 bytes (header, length, "RED", 3 numbers): 16 of them stay below 400 bytes, the 17th sends
  * all in one datagram. */
 static void test_size_ends_a_batch(void **state)
@@ -266,6 +288,7 @@ int main(void)
 		cmocka_unit_test(test_held_samples_are_not_asked_for),
 		cmocka_unit_test(test_keep_last_sends_before_it_displaces),
 		cmocka_unit_test(test_full_history_sends),
+		cmocka_unit_test(test_waiting_samples_are_not_asked_for),
 		cmocka_unit_test(test_suspension),
 		cmocka_unit_test(test_loss),
 	};
