@@ -161,7 +161,7 @@ static void changed(struct apus_participant *p)
 static int make_dp_writer(struct apus_participant *p, struct apus_writer *w,
 			  const struct apus_qos *qos)
 {
-	bool keyed = w->plan.max_bytes != 0;
+	bool keyed = w->plan->max_bytes != 0;
 	struct apus_dp_writer_config c = {
 		.guid = next_guid(p, keyed ? KIND_WRITER_KEYED : KIND_WRITER_KEYLESS),
 		.reliable = qos->reliability == APUS_RELIABLE,
@@ -179,7 +179,7 @@ static int make_dp_writer(struct apus_participant *p, struct apus_writer *w,
 			  .max_samples_per_instance = qos->max_samples_per_instance,
 			  .depth = qos->history == APUS_KEEP_LAST ? qos->depth : 0,
 			  .payload_bytes_max = payload_bytes(p, w->type, qos),
-			  .key_bytes_max = w->plan.max_bytes},
+			  .key_bytes_max = w->plan->max_bytes},
 	};
 	size_t size = (w->type->size_bytes + 15) & ~(size_t)15;
 	int rc = apus_dp_writer_create(w->worker, &c, &w->dp);
@@ -187,8 +187,10 @@ static int make_dp_writer(struct apus_participant *p, struct apus_writer *w,
 	if (rc != 0)
 		return rc;
 	w->scratch_bytes = size + ARENA_BYTES;
-	w->scratch = malloc(w->scratch_bytes);
-	return w->scratch ? 0 : APUS_ENOMEM;
+	apus_dp_worker_take_turn(w->worker);
+	rc = apus_dp_worker_reserve_scratch(w->worker, w->scratch_bytes);
+	apus_dp_worker_end_turn(w->worker);
+	return rc;
 }
 
 /* Under lock. */
@@ -233,7 +235,7 @@ static int register_writer(struct apus_participant *p, struct apus_writer *w,
 static void free_writer(struct apus_writer *w)
 {
 	apus_dp_writer_destroy(w->dp);
-	free(w->scratch);
+	free(w->plan);
 	free(w);
 }
 
@@ -264,7 +266,7 @@ int apus_writer_create(struct apus_participant *participant,
 	w->max_blocking_ns = qos.max_blocking_ns;
 	w->fork_count = participant->fork_count;
 	pthread_mutex_lock(&participant->lock);
-	rc = apus_wire_keyplan_init(&w->plan, w->type, KEY_BYTES_MAX);
+	rc = apus_dp_keyplan_create(w->type, KEY_BYTES_MAX, &w->plan);
 	if (rc == 0)
 		rc = make_dp_writer(participant, w, &qos);
 	if (rc == 0)

@@ -104,9 +104,9 @@ apus_instance apus_reader_lookup_instance(struct apus_reader *reader, const void
 	uint8_t key[APUS_DP_KEY_BYTES_MAX];
 	int n;
 
-	if (!sample || reader->dp->plan.max_bytes == 0 || !apus_dp_alive(reader->fork_count))
+	if (!sample || reader->dp->plan->max_bytes == 0 || !apus_dp_alive(reader->fork_count))
 		return APUS_INSTANCE_NONE;
-	n = apus_wire_key_from_sample(&reader->dp->plan, sample, key, sizeof(key));
+	n = apus_wire_key_from_sample(reader->dp->plan, sample, key, sizeof(key));
 	if (n < 0)
 		return APUS_INSTANCE_NONE;
 	apus_dp_worker_take_turn(reader->worker);
@@ -130,10 +130,11 @@ int apus_reader_instance_key(struct apus_reader *reader, apus_instance instance,
 	if (!apus_dp_alive(reader->fork_count))
 		return APUS_ECLOSED;
 	apus_dp_worker_take_turn(reader->worker);
-	i = r->plan.max_bytes ? apus_dp_instances_get(&r->inbox.history.instances, instance) : NULL;
+	i = r->plan->max_bytes ? apus_dp_instances_get(&r->inbox.history.instances, instance)
+			       : NULL;
 	if (i && i->ever_stored)
 		rc = apus_wire_key_payload(
-			&r->plan, apus_dp_instances_key(&r->inbox.history.instances, i),
+			r->plan, apus_dp_instances_key(&r->inbox.history.instances, i),
 			i->key_bytes, r->config.representation, payload_out, payload_bytes);
 	apus_dp_worker_end_turn(reader->worker);
 	return rc;

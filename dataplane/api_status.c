@@ -175,8 +175,8 @@ int apus_writer_deadline_status(struct apus_writer *writer, struct apus_observer
 	*status_out = (struct apus_deadline_status){
 		.total = total,
 		.change = moved(observer, APUS_DP_AT_DEADLINE, total),
-		.last = last == APUS_DP_NO_KEY || writer->plan.max_bytes == 0 ? APUS_INSTANCE_NONE
-									      : last + UINT64_C(1),
+		.last = last == APUS_DP_NO_KEY || writer->plan->max_bytes == 0 ? APUS_INSTANCE_NONE
+									       : last + UINT64_C(1),
 	};
 	return status_out->change != 0;
 }

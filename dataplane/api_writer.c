@@ -50,11 +50,11 @@ static int fill(struct apus_writer *w, const struct source *src, uint8_t *out)
 
 static int find_key(struct apus_writer *w, const struct source *src, uint8_t *key)
 {
-	if (w->plan.max_bytes == 0)
+	if (w->plan->max_bytes == 0)
 		return 0;
 	if (src->sample)
-		return apus_wire_key_from_sample(&w->plan, src->sample, key, KEY_BYTES_MAX);
-	return apus_wire_key_extract(&w->plan, src->payload, src->payload_bytes, src->key_only, key,
+		return apus_wire_key_from_sample(w->plan, src->sample, key, KEY_BYTES_MAX);
+	return apus_wire_key_extract(w->plan, src->payload, src->payload_bytes, src->key_only, key,
 				     KEY_BYTES_MAX);
 }
 
@@ -92,9 +92,9 @@ static int try_write(struct apus_writer *w, const struct source *src, enum apus_
 		goto abandon;
 	change.key_bytes = (uint32_t)rc;
 	/* The hash (an MD5 for most keys) is wanted once an instance. */
-	if (w->plan.max_bytes &&
+	if (w->plan->max_bytes &&
 	    apus_dp_keytable_find(&cache->keys, key, change.key_bytes) == APUS_DP_NO_KEY) {
-		apus_wire_key_hash(&w->plan, key, change.key_bytes, hash);
+		apus_wire_key_hash(w->plan, key, change.key_bytes, hash);
 		change.key_hash = hash;
 	}
 	rc = apus_dp_writer_write(w->dp, slot, &change, write_time(w, change.payload_bytes));
@@ -208,7 +208,7 @@ static int write_change(struct apus_writer *writer, struct source *src, enum apu
 {
 	if (!src->sample || kind < APUS_ALIVE || kind > APUS_DISPOSE_UNREGISTER)
 		return APUS_EINVAL;
-	if (kind != APUS_ALIVE && writer->plan.max_bytes == 0)
+	if (kind != APUS_ALIVE && writer->plan->max_bytes == 0)
 		return APUS_EINVAL; /* a keyless topic has no instance life cycle to announce */
 	src->key_only = kind != APUS_ALIVE;
 	return write_source(writer, src, kind, source_time_ns);
@@ -264,8 +264,9 @@ int apus_write_cdr(struct apus_writer *writer, const void *payload, size_t paylo
 		return APUS_ECLOSED;
 	apus_dp_worker_take_turn(writer->worker); /* the scratch memory is the turn's */
 	/* A view: what is not converted needs no room, however large it is. */
-	rc = apus_type_view(writer->type, payload, payload_bytes, false, writer->scratch,
-			    (uint8_t *)writer->scratch + size, writer->scratch_bytes - size);
+	rc = apus_type_view(writer->type, payload, payload_bytes, false, writer->worker->scratch,
+			    (uint8_t *)writer->worker->scratch + size,
+			    writer->scratch_bytes - size);
 	apus_dp_worker_end_turn(writer->worker);
 	if (rc < 0)
 		return rc;

@@ -44,12 +44,11 @@ struct apus_writer {
 	struct apus_dp_writer *dp;
 	struct apus_dp_worker *worker;
 	const struct apus_type *type;
-	struct apus_wire_keyplan plan;
-	int representation; /* enum apus_representation */
+	struct apus_wire_keyplan *plan; /* owned */
+	int representation;             /* enum apus_representation */
 	bool autodispose;
 	int64_t max_blocking_ns;
-	void *scratch; /* apus_write_cdr(): a decoded sample and its arena */
-	size_t scratch_bytes;
+	size_t scratch_bytes; /* of the worker's scratch: a decoded sample and its arena, apus_write_cdr() */
 	uint32_t fork_count; /* of its maker; see apus_dp_alive() */
 	struct apus_participant *participant;
 	struct apus_ctl_endpoint *endpoint;

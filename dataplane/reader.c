@@ -82,14 +82,14 @@ static int create_inbox(struct apus_dp_reader *r)
 			o->group_context = r;
 		}
 	}
-	o->history.instances.key_bytes_max = r->plan.max_bytes;
+	o->history.instances.key_bytes_max = r->plan->max_bytes;
 	o->history.instances.match_count_max = r->config.match_max;
-	if (r->plan.max_bytes == 0) {
+	if (r->plan->max_bytes == 0) {
 		o->history.instances.capacity = 1;
 	} else {
 		o->history.instances.key_hash = hash_key;
-		o->history.instances.alias_hash = r->plan.fast_differs ? hash_key_fast : NULL;
-		o->history.instances.key_hash_context = &r->plan;
+		o->history.instances.alias_hash = r->plan->fast_differs ? hash_key_fast : NULL;
+		o->history.instances.key_hash_context = r->plan;
 	}
 	bytes = apus_dp_inbox_bytes(o);
 	if (bytes == 0)
@@ -111,6 +111,22 @@ static int create_pool(struct apus_dp_reader *r, uint32_t slot_count)
 				  slot_count, r->worker->config.segment_flags);
 }
 
+/* A type has a few keys, a plan has room for 128. */
+int apus_dp_keyplan_create(const struct apus_type *type, size_t limit_bytes,
+			   struct apus_wire_keyplan **plan_out)
+{
+	struct apus_wire_keyplan plan;
+	int rc = apus_wire_keyplan_init(&plan, type, limit_bytes);
+
+	if (rc != 0)
+		return rc;
+	*plan_out = malloc(apus_wire_keyplan_bytes(&plan));
+	if (!*plan_out)
+		return APUS_ENOMEM;
+	memcpy(*plan_out, &plan, apus_wire_keyplan_bytes(&plan));
+	return 0;
+}
+
 /* Everything a reader with a history has and one with a sink has not. */
 static int create_history(struct apus_dp_reader *r)
 {
@@ -118,7 +134,7 @@ static int create_history(struct apus_dp_reader *r)
 	uint32_t entries;
 	int rc;
 
-	rc = apus_wire_keyplan_init(&r->plan, r->config.type, APUS_DP_KEY_BYTES_MAX);
+	rc = apus_dp_keyplan_create(r->config.type, APUS_DP_KEY_BYTES_MAX, &r->plan);
 	if (rc == 0)
 		rc = create_inbox(r);
 	if (rc != 0)
@@ -215,6 +231,7 @@ void apus_dp_reader_destroy(struct apus_dp_reader *reader)
 	free(reader->inbox_memory);
 	free(reader->slot_payload_bytes);
 	free(reader->key_slots);
+	free(reader->plan);
 	free(reader->held_memory);
 	free(reader->assemblies);
 	free(reader->assembly_bits);

@@ -178,7 +178,7 @@ struct apus_dp_reader {
 	struct apus_dp_worker *worker;
 	struct apus_dp_reader_config config;
 	struct apus_eid eid;
-	struct apus_wire_keyplan plan;
+	struct apus_wire_keyplan *plan; /* owned; NULL with a sink */
 	struct apus_dp_inbox inbox;
 	void *inbox_memory;
 	bool inbox_ready;
@@ -226,6 +226,11 @@ struct apus_dp_local_sample {
 	uint32_t payload_bytes;
 	struct apus_dp_marks marks;
 };
+
+/** Prepares a plan of keys as apus_wire_keyplan_init(), cut to what it uses; to be freed. Errors of that, and
+ *  APUS_ENOMEM. */
+int apus_dp_keyplan_create(const struct apus_type *type, size_t limit_bytes,
+			   struct apus_wire_keyplan **plan_out);
 
 /** Creates a reader on a worker (not yet registered there). Returns 0, APUS_EINVAL, APUS_ELIMIT (key or
  *  history sizes), APUS_ENOMEM, APUS_EIO. */

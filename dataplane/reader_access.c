@@ -28,7 +28,7 @@ static void show_key(struct apus_dp_reader *r, const struct apus_dp_loan *loan,
 	if (*place == NONE)
 		return;
 	payload = (uint8_t *)apus_shm_pool_slot(&r->pool, *place) + APUS_DP_SLOT_PAYLOAD;
-	n = apus_wire_key_payload(&r->plan, key, key_bytes, r->config.representation, payload,
+	n = apus_wire_key_payload(r->plan, key, key_bytes, r->config.representation, payload,
 				  r->pool.slot_bytes - APUS_DP_SLOT_PAYLOAD);
 	if (n > 0) {
 		out->payload = payload;

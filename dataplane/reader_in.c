@@ -48,13 +48,13 @@ static void name_by_hash(struct apus_dp_reader_state *s, const struct apus_dp_in
 	struct apus_dp_reader *r = s->reader;
 	int n;
 
-	if (r->plan.fast_differs && s->guid.bytes[0] == 0x01 && s->guid.bytes[1] == 0x0f) {
+	if (r->plan->fast_differs && s->guid.bytes[0] == 0x01 && s->guid.bytes[1] == 0x0f) {
 		a->key_hash = in->key_hash;
 		a->hash_is_alias = true;
 		return;
 	}
-	n = apus_wire_key_from_clear(&r->plan, in->key_hash, key, APUS_DP_KEY_BYTES_MAX);
-	if (n >= 0 && (!r->plan.use_md5 ||
+	n = apus_wire_key_from_clear(r->plan, in->key_hash, key, APUS_DP_KEY_BYTES_MAX);
+	if (n >= 0 && (!r->plan->use_md5 ||
 		       apus_dp_instances_find(&r->inbox.history.instances, key, (size_t)n))) {
 		a->key = key;
 		a->key_bytes = (size_t)n;
@@ -71,10 +71,10 @@ static bool name_instance(struct apus_dp_reader_state *s, const struct apus_dp_i
 	struct apus_dp_reader *r = s->reader;
 	int n;
 
-	if (r->plan.max_bytes == 0)
+	if (r->plan->max_bytes == 0)
 		return true;
 	if (in->payload) {
-		n = apus_wire_key_extract(&r->plan, in->payload, in->payload_bytes, in->key_only,
+		n = apus_wire_key_extract(r->plan, in->payload, in->payload_bytes, in->key_only,
 					  key, APUS_DP_KEY_BYTES_MAX);
 		if (n < 0)
 			return false;

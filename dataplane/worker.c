@@ -68,7 +68,23 @@ void apus_dp_worker_destroy(struct apus_dp_worker *worker)
 	free(worker->readers);
 	free(worker->writers);
 	free(worker->by_writer);
+	free(worker->scratch);
 	free(worker);
+}
+
+int apus_dp_worker_reserve_scratch(struct apus_dp_worker *worker, size_t bytes)
+{
+	void *more;
+
+	if (bytes <= worker->scratch_bytes)
+		return 0;
+	more = malloc(bytes);
+	if (!more)
+		return APUS_ENOMEM;
+	free(worker->scratch);
+	worker->scratch = more;
+	worker->scratch_bytes = bytes;
+	return 0;
 }
 
 /* --- the turn ------------------------------------------------------------------------------------ */

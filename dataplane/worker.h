@@ -124,6 +124,10 @@ struct apus_dp_worker {
 	struct apus_dp_alarms alarms;
 	struct apus_dp_target listeners; /* watches of the listeners this worker calls */
 
+	/* What a call decodes on the way, e.g. apus_write_cdr() to check it. The turn's. */
+	void *scratch;
+	size_t scratch_bytes;
+
 	/* Sleeping (idle = block). */
 	_Atomic int64_t sleep_until_ns; /* 0 = awake; W1 */
 	int wake_fd;                    /* eventfd */
@@ -132,6 +136,9 @@ struct apus_dp_worker {
 	bool spawned;
 };
 
+/** Makes the scratch memory at least so large; what was in it is gone. Under the turn, when an endpoint is made.
+ *  Returns 0 or APUS_ENOMEM (it stays as it was). */
+int apus_dp_worker_reserve_scratch(struct apus_dp_worker *worker, size_t bytes);
 /** True on a spawned worker's thread: a callback there must not wait for that thread. */
 extern _Thread_local bool apus_dp_worker_thread;
 

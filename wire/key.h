@@ -21,6 +21,8 @@
 
 #include <apus/type.h>
 
+#include <stddef.h>
+
 /** Key leaves (primitives, enums, bitmasks, strings, arrays of these) one type may have. */
 #define APUS_WIRE_KEY_LEAVES_MAX 32
 /** Steps of a plan: a skip before each leaf or a search around it, an entry and an exit for each
@@ -53,10 +55,17 @@ struct apus_wire_keyplan {
 	bool fast_md5;        /* the longest possible key of that form exceeds 16 bytes */
 	uint8_t lone_bytes;   /* the only key is one number of this size, in place; else 0 */
 	uint32_t lone_offset; /* and where it lies in the outermost C struct */
-	struct apus_wire_keystep steps[APUS_WIRE_KEY_STEPS_MAX];
 	uint16_t
 		canonical[APUS_WIRE_KEY_LEAVES_MAX]; /* canonical[i]: step index of the i-th leaf */
+	struct apus_wire_keystep steps[APUS_WIRE_KEY_STEPS_MAX]; /* of a copy: step_count of them */
 };
+
+/** Bytes of a plan that matter: a copy need not hold more. */
+static inline size_t apus_wire_keyplan_bytes(const struct apus_wire_keyplan *plan)
+{
+	return offsetof(struct apus_wire_keyplan, steps) +
+	       plan->step_count * sizeof(plan->steps[0]);
+}
 
 /**
  * Prepares a plan for a checked type (apus_type_check). A keyless type gives a plan with max 0.
