@@ -24,11 +24,12 @@ Line = collections.namedtuple("Line", "topic color x y size extra")
 class Shape:
     """One running shape_main."""
 
-    def __init__(self, world, words):
+    def __init__(self, world, words, host="a"):
         program = os.path.join(Paths.build, "tools", "shape_main", "shape_main")
         if not os.access(program, os.X_OK):
             raise Failure(f"not built: {program}")
-        self.process = world.start([program] + words.split(), words[:2] + " " + words[3:40])
+        self.process = world.start([program] + words.split(), words[:2] + " " + words[3:40],
+                                   host)
 
     def end(self, code=0):
         """SIGINT must end it in order."""
@@ -418,6 +419,67 @@ def ordered_topic():
         got = [(line.color, line.size) for line in sub.samples]
         at = written.index(got[0])
         expect(got == written[at:at + len(got)], "not in the order written")
+
+
+@case("shape/ordered-group")
+def ordered_group():
+    """With group scope samples of a publisher's topics come in the order written."""
+    with World() as world:
+        sub = Shape(world, "-S -t Square -k 0 -r --ordered --access-scope g --num-topics 2 --take-read "
+                           "--read-period 50")
+        pub = Shape(world, "-P -t Square -k 0 -r -z 0 -w --ordered --access-scope g --num-topics 2 "
+                           "--write-period 20")
+        sub.wait_samples(60)
+        pub.end()
+        sub.end()
+        written = [(line.topic, line.size) for line in pub.samples]
+        got = [(line.topic, line.size) for line in sub.samples]
+        # What was written before both topics had matched may be there for one only.
+        at = max(written.index(next(one for one in got if one[0] == topic))
+                 for topic in ("Square", "Square1"))
+        got = [one for one in got if written.index(one) >= at]
+        expect(len(got) > 30 and got == written[at:at + len(got)], f"not as written: {got[:8]}")
+
+
+def whole_sets(sub, topic_count, size):
+    for one in sub.rounds[1:-1]:
+        by_topic = collections.Counter(line.topic for line in one)
+        expect(len(by_topic) == topic_count and len(set(by_topic.values())) == 1 and
+               all(count % size == 0 for count in by_topic.values()), f"a set cut: {by_topic}")
+
+
+@case("shape/coherent-with-loss")
+def coherent_loss():
+    """A tenth of the packets is lost: sets stay whole, and none is missing."""
+    with World(two_hosts=True, loss=10) as world:
+        sub = Shape(world, "-S -t Square -k 0 -r --coherent --access-scope g --num-topics 2 "
+                           "--read-period 50", "b")
+        pub = Shape(world, "-P -t Square -k 0 -r -z 0 --coherent --access-scope g --num-topics 2 "
+                           "--coherent-sample-count 4 --write-period 30")
+        sub.wait_samples(32)
+        pub.end()
+        sub.end()
+        whole_sets(sub, 2, 4)
+        for topic in ("Square", "Square1"):
+            expect(consecutive(sizes(sub.samples, topic=topic)), "a set is missing")
+
+
+@case("shape/coherent-killed-and-late")
+def coherent_killed():
+    """A reader that joins in the middle of a set, and a writer killed there: whole sets only."""
+    with World() as world:
+        pub = Shape(world, "-P -t Square -k 0 -r -D l -z 0 -w --coherent --access-scope t "
+                           "--coherent-sample-count 10 --write-period 40")
+        pub.wait_samples(15)
+        sub = Shape(world, "-S -t Square -k 0 -r -D l --coherent --access-scope t --read-period 50")
+        sub.wait_samples(20)
+        while len(pub.samples) % 10 < 4:
+            time.sleep(0.02)
+        pub.process.kill()
+        time.sleep(0.7)
+        sub.end()
+        got = sizes(sub.samples)
+        expect(len(got) % 10 == 0 and consecutive(got), f"a cut set: {got}")
 
 
 # ---- with the peers' shape programs, and refusals ----------------------------------------------------

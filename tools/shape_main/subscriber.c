@@ -154,10 +154,34 @@ static void drain_instances(struct subscriber *s, uint32_t topic)
 	} while (count > 0);
 }
 
+/* Group order: the readers in the order in which to take from them, a sample each. */
+static void drain_group(struct subscriber *s)
+{
+	struct apus_reader *list[BATCH];
+	struct apus_sample sample;
+	int count, got;
+
+	do {
+		got = 0;
+		count = apus_subscriber_readers(s->group, selection(s), list, BATCH);
+		for (int i = 0; i < count; i++) {
+			uint32_t topic = 0;
+			int n;
+
+			while (s->readers[topic] != list[i])
+				topic++;
+			n = s->options->keep_samples ? apus_read(list[i], &sample, 1, selection(s))
+						     : apus_take(list[i], &sample, 1, selection(s));
+			got += print_all(s, topic, &sample, n) > 0;
+		}
+	} while (count == BATCH && got > 0);
+}
+
 static void read_round(struct subscriber *s, uint32_t round)
 {
 	const struct apus_qos *qos = &s->options->qos;
 	bool access = qos->coherent_access || qos->ordered_access;
+	bool in_order = qos->ordered_access && qos->access_scope == APUS_SCOPE_GROUP;
 
 	if (qos->coherent_access)
 		printf("Reading coherent sets, iteration %u\n", round);
@@ -165,7 +189,9 @@ static void read_round(struct subscriber *s, uint32_t round)
 		printf("Reading with ordered access, iteration %u\n", round);
 	if (access)
 		apus_subscriber_begin_access(s->group);
-	for (uint32_t i = 0; i < s->options->topics; i++)
+	if (in_order)
+		drain_group(s);
+	for (uint32_t i = 0; i < s->options->topics && !in_order; i++)
 		(s->options->take_all ? drain : drain_instances)(s, i);
 	if (access)
 		apus_subscriber_end_access(s->group);
