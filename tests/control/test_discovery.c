@@ -392,7 +392,7 @@ static void endpoints_match_only_after_proof(void **state)
 {
 	struct apus_wire_participant_record self = fixture_participant(0);
 	struct apus_ctl_graph_config gc = fixture_config();
-	struct apus_dp_writer_port port = {0};
+	struct apus_dp_writer_port port = {NULL};
 	struct apus_ctl_local local = {.writer_port = &port};
 	struct apus_wire_participant_record r = fixture_participant(1);
 	struct apus_wire_endpoint_record e;

@@ -257,19 +257,24 @@ void wire_endpoints_init(struct wire_pair *p, struct wire_endpoints *e,
 /* An index of one filter; NULL without one. */
 static struct apus_dp_filter_index *index_of(const struct apus_dp_predicate *predicate)
 {
-	struct {
-		struct apus_dp_filter_index index;
+	struct block {
 		const struct apus_dp_predicate *filters[1];
 		uint32_t rest[1];
-	} *block = predicate ? calloc(1, sizeof(*block)) : NULL;
+	};
+	struct apus_dp_filter_index *index;
+	struct block *block;
 
-	if (!block)
+	if (!predicate)
 		return NULL;
+	index = calloc(1, sizeof(*index) + sizeof(*block));
+	if (!index)
+		abort();
+	block = (struct block *)(index + 1);
 	block->filters[0] = predicate;
-	block->index.filters = block->filters;
-	block->index.rest = block->rest;
-	block->index.filter_count = block->index.rest_count = 1;
-	return &block->index;
+	index->filters = block->filters;
+	index->rest = block->rest;
+	index->filter_count = index->rest_count = 1;
+	return index;
 }
 
 void wire_match(struct wire_pair *p, struct wire_endpoints *e, bool matched,

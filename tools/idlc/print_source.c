@@ -69,11 +69,23 @@ static void print_int64(FILE *out, int64_t value)
 		fprintf(out, "INT64_C(%" PRId64 ")", value);
 }
 
+/* A default of any whole-number kind; the cast says that the bits are meant as they are. */
+static void print_number_default(FILE *out, const struct idl_type_node *n, uint32_t i)
+{
+	const struct apus_member *m = &n->type.members[i];
+	const char *type = idl_c_type(m->type).before; /* ends with a space */
+	uint64_t bits = 0;
+
+	for (uint32_t k = m->type->size_bytes; k > 0; k--)
+		bits = bits << 8 | ((const uint8_t *)m->default_value)[k - 1];
+	fprintf(out, "\nstatic const %s%s_default_%" PRIu32 " = (%.*s)UINT64_C(0x%" PRIx64 ");\n",
+		type, n->symbol, i, (int)strlen(type) - 1, type, bits);
+}
+
 /* Case values and defaults: constants the members point to. */
 static void print_member_constants(FILE *out, const struct idl_type_node *n, uint32_t i)
 {
 	const struct apus_member *m = &n->type.members[i];
-	const uint8_t *image = m->default_value;
 
 	if (m->case_count) {
 		fprintf(out, "\nstatic const int64_t %s_cases_%" PRIu32 "[] = {", n->symbol, i);
@@ -83,7 +95,7 @@ static void print_member_constants(FILE *out, const struct idl_type_node *n, uin
 		}
 		fputs("};\n", out);
 	}
-	if (!image)
+	if (!m->default_value)
 		return;
 	if (m->type->kind == APUS_KIND_STRING) {
 		fprintf(out, "\nstatic const char %s%s_default_%" PRIu32,
@@ -91,7 +103,7 @@ static void print_member_constants(FILE *out, const struct idl_type_node *n, uin
 		if (m->type->bound)
 			fprintf(out, "[%" PRIu32 "]", m->type->size_bytes);
 		fputs(" = ", out);
-		idl_print_text(out, m->type->bound ? (const char *)image
+		idl_print_text(out, m->type->bound ? (const char *)m->default_value
 						   : *(const char *const *)m->default_value);
 		fputs(";\n", out);
 		return;
@@ -103,19 +115,7 @@ static void print_member_constants(FILE *out, const struct idl_type_node *n, uin
 		fprintf(out, "\nstatic const double %s_default_%" PRIu32 " = %a;\n", n->symbol, i,
 			*(const double *)m->default_value);
 	else
-		fprintf(out, "\nstatic const %s%s_default_%" PRIu32 " = %s0x%" PRIx64 "%s;\n",
-			idl_c_type(m->type).before, n->symbol, i,
-			m->type->kind == APUS_KIND_BOOL ? "" : "(int64_t)UINT64_C(",
-			image[0] | (m->type->size_bytes > 1 ? (uint64_t)image[1] << 8 : 0) |
-				(m->type->size_bytes > 2
-					 ? (uint64_t)image[2] << 16 | (uint64_t)image[3] << 24
-					 : 0) |
-				(m->type->size_bytes > 4
-					 ? (uint64_t)image[4] << 32 | (uint64_t)image[5] << 40 |
-						   (uint64_t)image[6] << 48 |
-						   (uint64_t)image[7] << 56
-					 : 0),
-			m->type->kind == APUS_KIND_BOOL ? "" : ")");
+		print_number_default(out, n, i);
 }
 
 static void print_member(FILE *out, const struct idl_type_node *n, uint32_t i)
