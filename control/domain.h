@@ -120,7 +120,9 @@ struct apus_participant {
 	struct apus_ctl_alive alive;
 	struct apus_ctl_stats_file *stats; /* domain_stats.c; NULL: none is kept */
 	struct apus_mono stats_due;
-	struct apus_counter net_changes;       /* times our addresses were found changed */
+	uint32_t stats_matches,
+		stats_unshown;           /* rows of matches in this update; matches without one */
+	struct apus_counter net_changes; /* times our addresses were found changed */
 	struct apus_counter malformed_records; /* discovery samples that did not decode */
 
 	/* Listeners: all but the target's atomics under listen_lock, which comes before `lock`. */

@@ -25,6 +25,7 @@
 #define NAME_BYTES 40
 #define PERIOD_NS  (250 * APUS_NS_PER_MS)
 #define TRIES      1000
+#define MATCH_ROWS 4096 /* more matches are counted, not shown */
 
 struct value {
 	char name[NAME_BYTES];
@@ -52,6 +53,7 @@ struct apus_ctl_stats_file {
 
 #define BEHIND    1u
 #define NOT_ALIVE 2u
+#define SILENT    4u
 
 /* --- keeping ------------------------------------------------------------------------------------- */
 
@@ -60,10 +62,15 @@ static size_t file_bytes(uint32_t row_max)
 	return sizeof(struct apus_ctl_stats_file) + (size_t)row_max * sizeof(struct row);
 }
 
+static uint32_t match_rows(const struct apus_participant *p)
+{
+	return p->config.matches < MATCH_ROWS ? p->config.matches : MATCH_ROWS;
+}
+
 int apus_ctl_domain_stats_open(struct apus_participant *p, char *why, size_t why_bytes)
 {
 	const char *path = p->config.stats_file;
-	uint32_t row_max = 1 + p->config.local_endpoints;
+	uint32_t row_max = 1 + p->config.local_endpoints + match_rows(p);
 	void *map = MAP_FAILED;
 	int fd;
 
@@ -134,9 +141,58 @@ static struct row *begin_row(struct apus_ctl_stats_file *f, uint32_t kind,
 	return r;
 }
 
+/* A row of a match; NULL, and counted, if all are taken. Places of endpoints are never given to matches. */
+static struct row *begin_match(struct apus_participant *p, uint32_t kind,
+			       const struct apus_guid *guid, const char *topic)
+{
+	if (p->stats_matches == match_rows(p)) {
+		p->stats_unshown++;
+		return NULL;
+	}
+	p->stats_matches++;
+	return begin_row(p->stats, kind, guid, topic, 1);
+}
+
 static const char *topic_of(const struct apus_ctl_endpoint *e)
 {
 	return e->record ? apus_wire_record_text(e->record, e->record->topic) : "";
+}
+
+/* Under the worker's turn. */
+static void put_matched_readers(struct apus_participant *p, const struct apus_writer *w)
+{
+	for (uint32_t i = 0; i < w->dp->match_count; i++) {
+		const struct apus_dp_writer_state *s = &w->dp->states[w->dp->order[i]];
+		apus_seq behind = s->reliable && !s->awaited ? w->dp->last - s->acked : 0;
+		struct row *r = begin_match(p, APUS_STATS_MATCHED_READER, &s->guid, w->topic);
+
+		if (!r)
+			continue;
+		put(r, "match.behind", behind > 0 ? (uint64_t)behind : 0);
+		put(r, "match.silent", s->demoted);
+		put(r, "match.awaited", s->awaited);
+		r->flags = (s->demoted ? SILENT : 0) | (behind > 0 ? BEHIND : 0);
+	}
+}
+
+/* Under the worker's turn; lapses have been booked. */
+static void put_matched_writers(struct apus_participant *p, const struct apus_reader *rd)
+{
+	const struct apus_dp_peers *peers = &rd->dp->inbox.peers;
+
+	for (uint32_t i = 0; i < peers->capacity; i++) {
+		const struct apus_dp_peer *peer = &peers->peers[i];
+		struct row *r;
+
+		if (!peer->used)
+			continue;
+		r = begin_match(p, APUS_STATS_MATCHED_WRITER, &peer->guid, rd->topic);
+		if (!r)
+			continue;
+		put(r, "match.alive", peer->lease.alive);
+		put(r, "match.losses", peer->lease.losses);
+		r->flags = peer->lease.alive ? 0 : NOT_ALIVE;
+	}
 }
 
 static void put_writer(struct apus_participant *p, struct apus_writer *w, struct apus_mono now)
@@ -159,6 +215,7 @@ static void put_writer(struct apus_participant *p, struct apus_writer *w, struct
 	put(r, "status.behind", behind);
 	put(r, "status.liveliness_lost", w->dp->lease.losses);
 	put(r, "status.deadline_missed", apus_dp_writer_deadlines(w->dp, now, &last));
+	put_matched_readers(p, w);
 	apus_dp_worker_end_turn(w->worker);
 	r->flags = behind ? BEHIND : 0;
 }
@@ -189,6 +246,7 @@ static void put_reader(struct apus_participant *p, struct apus_reader *rd, struc
 	put(r, "status.not_alive", live.not_alive_count);
 	put(r, "status.liveliness_losses", live.losses);
 	put(r, "status.deadline_missed", apus_dp_reader_deadlines(rd->dp, now, &last));
+	put_matched_writers(p, rd);
 	apus_dp_worker_end_turn(rd->worker);
 	r->flags = live.not_alive_count ? NOT_ALIVE : 0;
 }
@@ -207,12 +265,14 @@ struct apus_mono apus_ctl_domain_stats_turn(struct apus_participant *p, struct a
 	/* seq_cst both times: who reads the same even number before and after has seen no half copy. */
 	atomic_fetch_add(&f->sequence, 1);
 	f->row_count = 0;
+	p->stats_matches = p->stats_unshown = 0;
 	r = begin_row(f, APUS_STATS_PARTICIPANT, &self, p->config.participant_name, 0);
 	apus_visit_stats(p, put_stat, r);
 	for (struct apus_writer *w = p->writers; w; w = w->next)
 		put_writer(p, w, now);
 	for (struct apus_reader *rd = p->readers; rd; rd = rd->next)
 		put_reader(p, rd, now);
+	put(r, "stats.unshown_matches", p->stats_unshown);
 	/* Relaxed: published by the sequence number. */
 	atomic_store_explicit(&f->mono_ns, now.ns, memory_order_relaxed);
 	atomic_fetch_add(&f->sequence, 1);
@@ -313,11 +373,11 @@ static bool show(const struct row *r, bool (*visit)(const struct apus_stats_row 
 	struct apus_stat stats[ROW_STATS];
 	struct row copy = *r;
 	struct apus_stats_row out = {
-		.kind = copy.kind == APUS_STATS_WRITER   ? APUS_STATS_WRITER
-			: copy.kind == APUS_STATS_READER ? APUS_STATS_READER
-							 : APUS_STATS_PARTICIPANT,
+		.kind = copy.kind <= APUS_STATS_MATCHED_WRITER ? (enum apus_stats_kind)copy.kind
+							       : APUS_STATS_PARTICIPANT,
 		.topic = copy.topic,
 		.problem = copy.flags & NOT_ALIVE ? "not alive"
+			   : copy.flags & SILENT  ? "silent"
 			   : copy.flags & BEHIND  ? "behind"
 						  : "",
 		.matched = copy.matched,

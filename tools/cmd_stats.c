@@ -23,7 +23,8 @@ struct values {
 	int64_t count, interval_ms;
 };
 
-static const char *const kinds[] = {"participant", "writer", "reader"};
+static const char *const kinds[] = {"participant", "writer", "reader", "matched_reader",
+				    "matched_writer"};
 
 static void print_guid(const struct apus_guid *guid)
 {
@@ -189,12 +190,28 @@ static double rate(struct top *t, const struct apus_stats_row *row, uint64_t sam
 	return per_second;
 }
 
+/* One match, below its endpoint: who it is, how far behind, whether alive. */
+static void print_match(const struct apus_stats_row *row)
+{
+	fputs("       ", stdout);
+	print_guid(&row->guid);
+	if (row->kind == APUS_STATS_MATCHED_READER)
+		printf("  behind %" PRIu64, value_of(row, "match.behind"));
+	else
+		printf("  losses %" PRIu64, value_of(row, "match.losses"));
+	printf("  %s\n", *row->problem ? row->problem : "ok");
+}
+
 static bool print_top(const struct apus_stats_row *row, void *user)
 {
 	struct top *t = user;
 	bool writer = row->kind == APUS_STATS_WRITER;
 	uint64_t samples = value_of(row, writer ? "writer.written" : "status.available");
 
+	if (row->kind == APUS_STATS_MATCHED_READER || row->kind == APUS_STATS_MATCHED_WRITER) {
+		print_match(row);
+		return true;
+	}
 	if (row->kind == APUS_STATS_PARTICIPANT) {
 		printf("%s%s%s\n", ink(stdout, INK_STRONG), row->topic, ink(stdout, INK_NONE));
 		return true;
@@ -251,7 +268,8 @@ const struct command cmd_top = {
 	"FILE... [--interval MS] [--count N]",
 	"Show rates, backlogs and losses of running participants, live.",
 	"FILE is what the participant's setting stats.file names. Of a writer, waiting counts samples not\n"
-	"acknowledged by all, lost counts repairs, rejected counts writes refused.\n",
+	"acknowledged by all, lost counts repairs, rejected counts writes refused. Below each endpoint stand its\n"
+	"matches: how many samples a reader is behind, whether a writer is alive.\n",
 	top_options,
 	sizeof(top_options) / sizeof(top_options[0]),
 	run_top,

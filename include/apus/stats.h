@@ -17,14 +17,22 @@ extern "C" {
 
 struct apus_stats;
 
-enum apus_stats_kind { APUS_STATS_PARTICIPANT = 0, APUS_STATS_WRITER = 1, APUS_STATS_READER = 2 };
+/** What a row is of. The matches of a writer or reader stand behind it. */
+enum apus_stats_kind {
+	APUS_STATS_PARTICIPANT = 0,
+	APUS_STATS_WRITER = 1,
+	APUS_STATS_READER = 2,
+	APUS_STATS_MATCHED_READER = 3, /**< of the writer before it */
+	APUS_STATS_MATCHED_WRITER = 4, /**< of the reader before it */
+};
 
-/** One participant, writer or reader. Pointers are valid during the callback. */
+/** One participant, endpoint or match. Pointers are valid during the callback. */
 struct apus_stats_row {
 	enum apus_stats_kind kind;
-	struct apus_guid guid;
-	const char *topic;   /**< of a participant: its name */
-	const char *problem; /**< "" or what stands out: "behind", "not alive" */
+	struct apus_guid guid; /**< of a match: the other side's */
+	const char *topic;     /**< of a participant: its name */
+	const char
+		*problem; /**< "" or what stands out: "behind", "not alive", "silent" (demoted) */
 	uint32_t matched;
 	const struct apus_stat *stats;
 	uint32_t stat_count;

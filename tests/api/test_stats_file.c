@@ -27,6 +27,7 @@ static struct apus_participant *participant(void)
 	assert_int_equal(apus_config_set(c, "interfaces", "lo", NULL, 0), 0);
 	assert_int_equal(apus_config_set(c, "domain", "95", NULL, 0), 0);
 	assert_int_equal(apus_config_set(c, "limits.local_endpoints", "4", NULL, 0), 0);
+	assert_int_equal(apus_config_set(c, "limits.matches", "8", NULL, 0), 0);
 	assert_int_equal(apus_config_set(c, "stats.file", path, NULL, 0), 0);
 	if (apus_participant_create(c, &p, why, sizeof(why)) != 0)
 		fail_msg("%s", why);
@@ -35,7 +36,8 @@ static struct apus_participant *participant(void)
 }
 
 struct seen {
-	int participants, writers, readers;
+	int participants, writers, readers, matches;
+	struct apus_guid of_writer, of_reader; /* the other side in the match behind each */
 	uint64_t available;
 };
 
@@ -46,6 +48,11 @@ static bool look(const struct apus_stats_row *row, void *user)
 	s->participants += row->kind == APUS_STATS_PARTICIPANT;
 	s->writers += row->kind == APUS_STATS_WRITER;
 	s->readers += row->kind == APUS_STATS_READER;
+	s->matches += row->kind > APUS_STATS_READER;
+	if (row->kind == APUS_STATS_MATCHED_READER)
+		s->of_writer = row->guid;
+	if (row->kind == APUS_STATS_MATCHED_WRITER)
+		s->of_reader = row->guid;
 	assert_true(strlen(row->topic) < 256 && row->stat_count <= 96);
 	for (uint32_t i = 0; i < row->stat_count; i++) {
 		assert_true(strlen(row->stats[i].name) < 40);
@@ -69,6 +76,7 @@ static void seen_by_others(void **state)
 	struct apus_reader *r;
 	struct apus_stats *stats;
 	struct seen s = {0};
+	struct apus_guid other;
 	int n;
 
 	(void)state;
@@ -91,6 +99,11 @@ static void seen_by_others(void **state)
 	assert_int_equal(s.writers, 1);
 	assert_int_equal(s.readers, 1);
 	assert_int_equal(s.available, 1);
+	assert_int_equal(s.matches, 2);
+	other = apus_reader_guid(r);
+	assert_memory_equal(&s.of_writer, &other, sizeof(other));
+	other = apus_writer_guid(w);
+	assert_memory_equal(&s.of_reader, &other, sizeof(other));
 	apus_stats_close(stats);
 	apus_participant_destroy(p);
 	assert_int_equal(access(path, F_OK), -1); /* removed at the end */

@@ -389,6 +389,48 @@ def listing():
     expect(code == 0 and "Square" not in out, f"ls after orderly departure: {out}")
 
 
+def counters(directory):
+    """`apus stats` and `apus top` of a running participant, as text, JSON and for Prometheus; of other files."""
+    path = os.path.join(directory, "counters")
+    reader = start_ready("sub", "Square", "--set", "stats.file=" + path, "--qos",
+                         "reliability=reliable", "--timeout", "15")
+    writer = start("pub", "Square", "--wait-matched", "1", stdin=subprocess.PIPE)
+    writer.stdin.write(S + "\n")
+    writer.stdin.flush()
+    rows = []
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        code, out, err = run("stats", path, "--json")
+        rows = [json.loads(line) for line in out.splitlines()]
+        if any(row["counters"].get("status.available") == 1 for row in rows):
+            break
+        time.sleep(0.1)
+    kinds = [row["kind"] for row in rows]
+    expect(code == 0 and kinds == ["participant", "reader", "matched_writer"], f"rows: {kinds} {err}")
+    expect(rows and rows[-1]["counters"] == {"match.alive": 1, "match.losses": 0}, f"match: {rows[-1:]}")
+    expect(len(rows) > 1 and rows[1]["topic"] == "Square" and rows[1]["matched"] == 1, f"{rows[1:2]}")
+    code, out, _ = run("stats", path, "--prometheus")
+    expect(code == 0 and 'apus_status_available{kind="reader",guid="' in out and
+           out.count('topic="Square"} 1\n') > 0, f"prometheus: {out[-300:]}")
+    code, out, _ = run("stats", path)
+    expect(code == 0 and "reader " in out and "status.available" in out, f"text: {out[:300]}")
+    code, out, _ = run("top", path, "--count", "2", "--interval", "50")
+    expect(code == 0 and out.count("Square") == 2 and out.count("losses 0  ok") == 2, f"top: {out}")
+    for process in (writer, reader):
+        process.terminate()
+        process.communicate(timeout=PATIENCE_S)
+    expect(not os.path.exists(path), "the file is left behind")
+    refused(["stats"], 2, "name the counter files")
+    refused(["top"], 2, "counter files")
+    refused(["stats", path, "--json", "--prometheus"], 2, "exclude")
+    refused(["stats", path], 3, path)
+    with open(path, "wb") as foreign:
+        foreign.write(b"x" * 100000)
+    refused(["stats", path], 3, "not a counter file")
+    refused(["stats", directory], 3, "not a counter file")
+    os.unlink(path)
+
+
 def enter_namespace():
     """Runs this program again where only loopback exists."""
     argv = ["unshare", "--net", sys.executable, *sys.argv]
@@ -413,6 +455,7 @@ def main():
     filters()
     with tempfile.TemporaryDirectory(prefix="apus-cli-") as directory:
         settings(directory)
+        counters(directory)
         descriptors(directory)
         left_out(directory)
     system()
