@@ -33,7 +33,7 @@ static void repeat_later(struct apus_dp_reader_state *s, struct apus_mono now)
 	if (missing != s->repeat_seq) {
 		s->repeat_seq = missing;
 		s->repeat_ns = REPEAT_FIRST_NS;
-	} else {
+	} else if (s->repeat_ns <= REPEAT_MAX_NS) {
 		s->repeat_ns *= 2;
 	}
 	if (s->repeat_ns > REPEAT_MAX_NS || s->reader->any_refused)
