@@ -340,14 +340,11 @@ static void one_round(struct crowd *c, struct apus_reader *reader, uint32_t roun
 	assert_int_equal(known_writers(c->target), WRITERS);
 	assert_int_equal(counter(c->target, "discovery.refused.writers"),
 			 (round + 1) * (PEOPLE - WRITERS));
-	assert_int_equal(apus_reader_wait_matched(reader, WRITERS, 30 * SEC), 0);
+	/* None of them has answered at the address it names: heard of, but no match yet. */
+	assert_int_equal(apus_reader_matched(reader), 0);
 	everybody(c, round, depart);
 	assert_int_equal(known(c->target), 0);
 	assert_int_equal(known_writers(c->target), 0);
-	for (int i = 0; apus_reader_matched(reader) > 0; i++) {
-		assert_true(i < 30000);
-		stress_sleep(MSEC);
-	}
 }
 
 static void test_crowd(void **state)
