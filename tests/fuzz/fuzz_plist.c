@@ -72,6 +72,7 @@ static void forget_local(struct apus_wire_endpoint_record *r)
 		r->qos.consistency.ignore_sequence_bounds = true;
 		r->qos.consistency.ignore_string_bounds = true;
 	} else {
+		r->group.value = 0; /* of a subscriber: nobody needs it */
 		r->qos.strength = 0;
 		r->qos.transport_priority = 0;
 		r->qos.lifespan_ns = APUS_INFINITE_NS;
