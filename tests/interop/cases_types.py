@@ -112,13 +112,13 @@ def fastdds_passes_over():
     with World() as world:
         path = world.capture()
         sub = world.sub("fastdds", "Square", count=5)
-        pub = world.pub("apus", "Square", count=5, matched=1, extra=("--idl", idl))
+        pub = world.pub("apus", "Square", count=5, matched=1, keep_all=True, extra=("--idl", idl))
         checks.complete(sub.finish(), 5, ("RED",))
         pub.finish(code=None)
         checks.traffic_is_clean(world, path)
     with World() as world:
         sub = world.sub("apus", "Square", count=5, extra=("--idl", idl))
-        pub = world.pub("fastdds", "Square", count=5, matched=1, linger=1.5)
+        pub = world.pub("fastdds", "Square", count=5, matched=1, linger=1.5, keep_all=True)
         checks.complete(sub.finish(), 5, ("RED",))
         pub.finish(code=None)
 
