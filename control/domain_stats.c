@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -77,15 +78,22 @@ int apus_ctl_domain_stats_open(struct apus_participant *p, char *why, size_t why
 	if (path[0] == '\0')
 		return 0;
 	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	/* The lock lasts as long as its keeper lives, however it ends. */
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		close(fd);
+		snprintf(why, why_bytes, "stats.file: \"%s\" is kept by another participant", path);
+		return APUS_EEXIST;
+	}
 	if (fd >= 0 && ftruncate(fd, 0) == 0 && ftruncate(fd, (off_t)file_bytes(row_max)) == 0)
 		map = mmap(NULL, file_bytes(row_max), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (fd >= 0)
-		close(fd);
 	if (map == MAP_FAILED) {
+		if (fd >= 0)
+			close(fd);
 		snprintf(why, why_bytes, "stats.file: cannot write \"%s\"", path);
 		return APUS_EIO;
 	}
 	p->stats = map;
+	p->stats_fd = fd;
 	p->stats->row_bytes = sizeof(struct row);
 	p->stats->row_max = row_max;
 	p->stats->pid = (uint32_t)getpid();
@@ -98,6 +106,7 @@ void apus_ctl_domain_stats_close(struct apus_participant *p)
 	if (!p->stats)
 		return;
 	unlink(p->config.stats_file);
+	close(p->stats_fd);
 	munmap(p->stats, file_bytes(p->stats->row_max));
 	p->stats = NULL;
 }

@@ -164,7 +164,7 @@ struct last {
 
 struct top {
 	struct last last[ROWS_MAX];
-	size_t last_count, row;
+	size_t row;
 	double seconds; /* since the last look; 0 at first */
 };
 
@@ -216,8 +216,8 @@ static bool print_top(const struct apus_stats_row *row, void *user)
 		printf("%s%s%s\n", ink(stdout, INK_STRONG), row->topic, ink(stdout, INK_NONE));
 		return true;
 	}
-	printf("%-6s %-28.28s %7u %12.1f %10" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
-	       " %8" PRIu64 "  %s\n",
+	printf("%-6s %-16.16s %3u %9.0f %7" PRIu64 " %7" PRIu64 " %6" PRIu64 " %6" PRIu64
+	       " %4" PRIu64 " %s\n",
 	       kinds[row->kind], row->topic, row->matched, rate(t, row, samples),
 	       value_of(row, writer ? "status.behind" : "status.waiting"),
 	       writer ? value_of(row, "writer.repairs") : value_of(row, "status.lost"),
@@ -244,9 +244,12 @@ static int run_top(const struct command *command, int argc, char **argv)
 			nanosleep(&nap, NULL);
 		if (n && isatty(STDOUT_FILENO))
 			fputs("\033[H\033[J", stdout);
-		printf("%-6s %-28s %7s %12s %10s %8s %8s %8s %8s\n", "", "topic", "matched",
-		       "samples/s", "waiting", "lost", "rejected", "missed", "dead");
-		for (int i = 0; i < words && rc == EXIT_DONE; i++) {
+		printf("%-6s %-16s %3s %9s %7s %7s %6s %6s %4s\n", "", "topic", "of", "samples/s",
+		       "waiting", "lost", "reject", "missed", "dead");
+		for (int i = 0, gone = 0; i < words && rc == EXIT_DONE; i++) {
+			/* One that ends takes its file along; the others go on. */
+			if (n && access(argv[i], F_OK) != 0 && ++gone < words)
+				continue;
 			t[i].row = 0;
 			rc = show(argv[i], print_top, &t[i]);
 			t[i].seconds = (double)interval_ms / 1e3;
@@ -267,7 +270,7 @@ const struct command cmd_top = {
 	"top",
 	"FILE... [--interval MS] [--count N]",
 	"Show rates, backlogs and losses of running participants, live.",
-	"FILE is what the participant's setting stats.file names. Of a writer, waiting counts samples not\n"
+	"FILE is what the participant's setting stats.file names; of counts matches. Of a writer, waiting counts samples not\n"
 	"acknowledged by all, lost counts repairs, rejected counts writes refused. Below each endpoint stand its\n"
 	"matches: how many samples a reader is behind, whether a writer is alive.\n",
 	top_options,

@@ -32,7 +32,8 @@ struct apus_subscriber; /* <apus/group.h> */
 /**
  * Joins a domain: opens ports, starts the control thread and the configured workers.
  * config may be NULL (defaults); it is copied. why/why_bytes (may be NULL/0) receive a sentence on failure.
- * Returns 0, APUS_EINVAL, APUS_ENODEV (interface), APUS_EADDRINUSE (ports), APUS_ENOMEM, APUS_EIO.
+ * Returns 0, APUS_EINVAL, APUS_ENODEV (interface), APUS_EADDRINUSE (ports), APUS_ENOMEM, APUS_EIO,
+ * APUS_EEXIST (stats.file is kept by another participant).
  */
 APUS_API int apus_participant_create(const struct apus_config *config,
 				     struct apus_participant **participant_out, char *why,

@@ -35,6 +35,21 @@ static struct apus_participant *participant(void)
 	return p;
 }
 
+/* The file of one that lives is not taken from it. */
+static void second_keeper(void)
+{
+	struct apus_config *c = apus_config_create();
+	struct apus_participant *p = NULL;
+	char why[256] = "";
+
+	assert_int_equal(apus_config_set(c, "interfaces", "lo", NULL, 0), 0);
+	assert_int_equal(apus_config_set(c, "domain", "95", NULL, 0), 0);
+	assert_int_equal(apus_config_set(c, "stats.file", path, NULL, 0), 0);
+	assert_int_equal(apus_participant_create(c, &p, why, sizeof(why)), APUS_EEXIST);
+	assert_non_null(strstr(why, path));
+	apus_config_destroy(c);
+}
+
 struct seen {
 	int participants, writers, readers, matches;
 	struct apus_guid of_writer, of_reader; /* the other side in the match behind each */
@@ -86,6 +101,7 @@ static void seen_by_others(void **state)
 	assert_int_equal(apus_writer_wait_matched(w, 1, INT64_C(20000000000)), 0);
 	assert_int_equal(apus_reader_wait_matched(r, 1, INT64_C(20000000000)), 0);
 	assert_int_equal(apus_write(w, &shape), 0);
+	second_keeper();
 	assert_int_equal(apus_stats_open("/nonexistent", &stats), APUS_ENOENT);
 	assert_int_equal(apus_stats_open(path, &stats), 0);
 	assert_int_equal(apus_stats_pid(stats), getpid());
