@@ -119,7 +119,7 @@ struct apus_participant {
 	struct apus_ctl_filter_class *filter_classes; /* of the application; domain_filter.c */
 	struct apus_ctl_alive alive;
 	struct apus_ctl_stats_file *stats; /* domain_stats.c; NULL: none is kept */
-	int stats_fd; /* holds the lock on the counter file */
+	int stats_fd;                      /* holds the lock on the counter file */
 	struct apus_mono stats_due;
 	uint32_t stats_matches,
 		stats_unshown;           /* rows of matches in this update; matches without one */
