@@ -127,14 +127,19 @@ int apus_subscriber_destroy(struct apus_subscriber *subscriber)
 	return rc;
 }
 
-/* The QoS of a member says nothing about presentation, or what its group says. */
-static bool agrees(const struct apus_qos *qos, uint8_t scope, bool coherent, bool ordered)
+/* A member's QoS takes its group's presentation if it is silent about it, or says the same. */
+static int take_presentation(struct apus_qos *qos, uint8_t scope, bool coherent, bool ordered)
 {
 	bool silent = qos->access_scope == APUS_SCOPE_INSTANCE && !qos->coherent_access &&
 		      !qos->ordered_access;
 
-	return silent || (qos->access_scope == scope && qos->coherent_access == coherent &&
-			  qos->ordered_access == ordered);
+	if (!silent && (qos->access_scope != scope || qos->coherent_access != coherent ||
+			qos->ordered_access != ordered))
+		return APUS_EINVAL;
+	qos->access_scope = scope;
+	qos->coherent_access = coherent;
+	qos->ordered_access = ordered;
+	return 0;
 }
 
 int apus_ctl_domain_join(const struct apus_participant *p, const struct apus_endpoint_options *o,
@@ -145,21 +150,14 @@ int apus_ctl_domain_join(const struct apus_participant *p, const struct apus_end
 
 	if (is_writer ? r != NULL : w != NULL)
 		return APUS_EINVAL;
-	if (w) {
-		if (w->participant != p || w->worker_idx != o->worker_idx ||
-		    !agrees(qos, w->dp.access_scope, w->dp.coherent_access, w->dp.ordered_access))
-			return APUS_EINVAL;
-		qos->access_scope = w->dp.access_scope;
-		qos->coherent_access = w->dp.coherent_access;
-		qos->ordered_access = w->dp.ordered_access;
-	}
-	if (r) {
-		if (r->participant != p || r->worker_idx != o->worker_idx ||
-		    !agrees(qos, r->dp.access_scope, r->dp.coherent_access, r->dp.ordered_access))
-			return APUS_EINVAL;
-		qos->access_scope = r->dp.access_scope;
-		qos->coherent_access = r->dp.coherent_access;
-		qos->ordered_access = r->dp.ordered_access;
-	}
+	if ((w && (w->participant != p || w->worker_idx != o->worker_idx)) ||
+	    (r && (r->participant != p || r->worker_idx != o->worker_idx)))
+		return APUS_EINVAL;
+	if (w)
+		return take_presentation(qos, w->dp.access_scope, w->dp.coherent_access,
+					 w->dp.ordered_access);
+	if (r)
+		return take_presentation(qos, r->dp.access_scope, r->dp.coherent_access,
+					 r->dp.ordered_access);
 	return 0;
 }
