@@ -188,6 +188,12 @@ int apus_ctl_domain_open_builtin(struct apus_participant *p);
 void apus_ctl_domain_close_builtin(struct apus_participant *p);
 /** The ops table discovery works through. */
 struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p);
+/**
+ * Waits, for a second at most, until there is room to announce one more endpoint: the end of an endpoint stays
+ * in the history until all participants have acknowledged it, so endpoints can come and go faster than others
+ * hear of it. Not under lock; returns at once on a worker's thread.
+ */
+void apus_ctl_domain_await_room(struct apus_participant *p, bool is_writer);
 /** Callbacks of the control worker. Under lock and the control turn. */
 void apus_ctl_domain_evidence(void *user, const struct apus_prefix *source, uint32_t bytes,
 			      bool proved, struct apus_mono now);

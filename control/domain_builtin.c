@@ -247,6 +247,40 @@ static int write_builtin(void *user, struct apus_eid eid, const struct apus_guid
 	return w ? write_sample(w, key, payload, payload_bytes, gone) : APUS_EINVAL;
 }
 
+/* How long the creation of an endpoint waits for others to acknowledge the end of earlier ones: longer than
+ * somebody just heard of takes to answer. */
+#define ROOM_WAIT_NS APUS_NS_PER_SEC
+
+/* Can a record that nobody has heard of yet be kept? Under lock. */
+static bool has_room(struct apus_participant *p, int which)
+{
+	struct apus_dp_writer *w = p->builtin[which].writer;
+	bool room;
+
+	apus_dp_worker_take_turn(p->control);
+	room = w->cache.keys.count < w->cache.limits.max_instances ||
+	       apus_dp_cache_evict(&w->cache, w->min_acked) > 0;
+	apus_dp_worker_end_turn(p->control);
+	return room;
+}
+
+void apus_ctl_domain_await_room(struct apus_participant *p, bool is_writer)
+{
+	int which = is_writer ? APUS_CTL_PUBLICATIONS : APUS_CTL_SUBSCRIPTIONS;
+	struct apus_mono deadline = apus_mono_add(apus_mono_now(), ROOM_WAIT_NS);
+	bool room;
+
+	for (;;) {
+		pthread_mutex_lock(&p->lock);
+		room = has_room(p, which);
+		pthread_mutex_unlock(&p->lock);
+		/* A worker's own thread would wait for itself. */
+		if (room || apus_dp_worker_thread || !apus_mono_before(apus_mono_now(), deadline))
+			return;
+		apus_dp_pass_time(p->control);
+	}
+}
+
 struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p)
 {
 	return (struct apus_ctl_discovery_ops){

@@ -265,6 +265,7 @@ int apus_writer_create(struct apus_participant *participant,
 	w->autodispose = qos.autodispose;
 	w->max_blocking_ns = qos.max_blocking_ns;
 	w->fork_count = participant->fork_count;
+	apus_ctl_domain_await_room(participant, true);
 	pthread_mutex_lock(&participant->lock);
 	rc = apus_dp_keyplan_create(w->type, KEY_BYTES_MAX, &w->plan);
 	if (rc == 0)
@@ -584,6 +585,7 @@ int apus_reader_create(struct apus_participant *participant,
 		 options->filter_class ? options->filter_class : APUS_CTL_FILTER_CLASS);
 	r->subscriber = options->subscriber;
 	r->fork_count = participant->fork_count;
+	apus_ctl_domain_await_room(participant, false);
 	pthread_mutex_lock(&participant->lock);
 	rc = build_reader(participant, r, options, &qos);
 	if (rc == 0) {
