@@ -172,7 +172,9 @@ static void put_matched_readers(struct apus_participant *p, const struct apus_wr
 {
 	for (uint32_t i = 0; i < w->dp->match_count; i++) {
 		const struct apus_dp_writer_state *s = &w->dp->states[w->dp->order[i]];
-		apus_seq behind = s->reliable && !s->awaited ? w->dp->last - s->acked : 0;
+		apus_seq behind = s->reliable && !s->awaited
+					  ? w->dp->last - apus_dp_writer_acked_by(w->dp, s)
+					  : 0;
 		struct row *r = begin_match(p, APUS_STATS_MATCHED_READER, &s->guid, w->topic);
 
 		if (!r)

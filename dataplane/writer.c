@@ -46,7 +46,12 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	w->order = calloc(config->match_max, sizeof(*w->order));
 	w->order_new = calloc(config->match_max, sizeof(*w->order_new));
 	w->destinations = calloc(config->match_max, sizeof(*w->destinations));
-	if (!w->states || !w->order || !w->order_new || !w->destinations)
+	w->owing = calloc(config->match_max, sizeof(*w->owing));
+	for (w->by_addr_mask = 7; w->by_addr_mask < 2 * config->match_max;)
+		w->by_addr_mask = 2 * w->by_addr_mask + 1;
+	w->by_addr = calloc((size_t)w->by_addr_mask + 1, sizeof(*w->by_addr));
+	if (!w->states || !w->order || !w->order_new || !w->destinations || !w->owing ||
+	    !w->by_addr)
 		goto fail;
 	rc = apus_dp_cache_init(&w->cache, &config->cache, worker->config.segment_flags);
 	if (rc == 0)
@@ -71,6 +76,8 @@ void apus_dp_writer_destroy(struct apus_dp_writer *writer)
 	free(writer->order);
 	free(writer->order_new);
 	free(writer->destinations);
+	free(writer->owing);
+	free(writer->by_addr);
 	free(writer->deadlines);
 	apus_dp_writer_filter_fini(writer);
 	free(writer);
@@ -147,31 +154,17 @@ static bool advance_local(struct apus_dp_writer *w, struct apus_dp_writer_state 
 
 /* --- acknowledgement ----------------------------------------------------------------------------- */
 
-/* Recomputes what all have acknowledged, and frees what a volatile writer no longer needs. The heartbeat timer
- * stays as it is: in a stream it would be armed again at once, and it ends by itself when nobody lags. */
-static void acknowledged(struct apus_dp_writer *w)
-{
-	apus_seq low = w->sent, active = w->sent;
-
-	for (uint32_t i = 0; i < w->match_count; i++) {
-		const struct apus_dp_writer_state *s = &w->states[w->order[i]];
-
-		if (!s->reliable)
-			continue;
-		if (s->acked < low)
-			low = s->acked;
-		if (s->acked < active && !s->demoted)
-			active = s->acked;
-	}
-	if (!w->config.transient_local)
-		apus_dp_cache_remove_to(&w->cache, low);
-	w->min_acked = low;
-	w->min_active = active;
-}
-
+/* The heartbeat timer stays as it is: in a stream it would be armed again at once, and it ends by itself when
+ * nobody lags. */
 void apus_dp_writer_settle(struct apus_dp_writer *writer)
 {
-	acknowledged(writer);
+	apus_seq low = writer->sent;
+
+	if (writer->owing_count && writer->states[writer->owing[0]].acked < low)
+		low = writer->states[writer->owing[0]].acked;
+	if (!writer->config.transient_local)
+		apus_dp_cache_remove_to(&writer->cache, low);
+	writer->min_acked = low;
 }
 
 void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono now)
@@ -181,11 +174,13 @@ void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono 
 	for (uint32_t i = 0; i < writer->match_count; i++) {
 		struct apus_dp_writer_state *s = &writer->states[writer->order[i]];
 
-		if (s->local && s->acked < writer->sent)
-			moved |= advance_local(writer, s, now);
+		if (!s->local || s->acked >= writer->sent || !advance_local(writer, s, now))
+			continue;
+		moved = true;
+		apus_dp_writer_owing_moved(writer, s);
 	}
 	if (moved)
-		acknowledged(writer);
+		apus_dp_writer_settle(writer);
 }
 
 /* --- writing ----------------------------------------------------------------------------------- */
@@ -226,7 +221,7 @@ static void serve(struct apus_dp_writer *w, struct apus_mono now, bool leave)
 		apus_dp_writer_send(w, from, first, now);
 	if (leave)
 		apus_dp_out_flush(&w->worker->out);
-	acknowledged(w); /* best-effort and unmatched writers forget at once */
+	apus_dp_writer_settle(w); /* best-effort and unmatched writers forget at once */
 	if (w->min_acked < w->sent)
 		apus_dp_writer_lagging(w, now);
 }
@@ -406,6 +401,8 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 
 void apus_dp_writer_heartbeat(struct apus_dp_writer *writer, struct apus_dp_writer_state *state)
 {
+	/* In front of the GAP it would have the reader ask for what it does not want. */
+	apus_dp_writer_cover(writer, state, apus_dp_writer_told(writer, state));
 	apus_dp_writer_put_heartbeat(writer,
 				     apus_dp_out_at(&writer->worker->out, &state->addr,
 						    &state->prefix, APUS_DP_HEARTBEAT_BYTES),
@@ -426,10 +423,10 @@ static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 	bool lagging = false;
 
 	apus_dp_writer_purge(w, now);
-	for (uint32_t i = 0; i < w->match_count; i++) {
-		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+	for (uint32_t i = 0; i < w->owing_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->owing[i]];
 
-		if (!s->reliable || (s->acked >= w->sent && !s->awaited))
+		if (s->acked >= w->sent && !s->awaited)
 			continue;
 		lagging = true;
 		if (s->local || s->unsent_seq)
@@ -470,6 +467,7 @@ void apus_dp_writer_say_alive(struct apus_dp_writer *w, struct apus_mono now)
 			apus_dp_reader_assert_local(s->local, s->match_id, now);
 			continue;
 		}
+		apus_dp_writer_cover(w, s, last);
 		hb.count = ++w->hb_count;
 		if (apus_wire_heartbeat(apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix,
 						       APUS_DP_HEARTBEAT_BYTES),

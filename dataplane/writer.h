@@ -102,8 +102,13 @@ struct apus_dp_writer_state {
 	struct apus_eid eid;
 	struct apus_dp_reader *local; /* same worker: delivered directly */
 	apus_seq relevant;            /* first sample that concerns it */
-	apus_seq acked;               /* everything up to here is acknowledged (local: delivered) */
-	struct apus_mono heard;       /* last accepted ACKNACK; 0 = never */
+	/** Everything up to here is acknowledged (local: delivered). Kept only while it owes an
+	 *  acknowledgement: see apus_dp_writer_acked_by(). */
+	apus_seq acked;
+	apus_seq owed_last; /* the newest number it has to acknowledge */
+	uint32_t owing_at;  /* its place in the writer's `owing`, + 1; 0: it owes nothing */
+	bool pinned; /* it stays there whatever it acknowledges: nobody sends to it, or directly */
+	struct apus_mono heard; /* last accepted ACKNACK; 0 = never */
 	uint32_t ack_count;
 	uint32_t frag_count;         /* of its last NACK_FRAG */
 	struct apus_mono frag_heard; /* when that was accepted */
@@ -116,9 +121,8 @@ struct apus_dp_writer_state {
 		waiting_seq; /* from here on it has been sent nothing, for its window is full; 0 = none */
 	apus_seq
 		paced_seq; /* a foreign reader's window counts from here, if it has not acknowledged so far */
-	apus_seq window_mark; /* the window does not shrink again before this is acknowledged */
-	uint64_t
-		left_out_bytes; /* of samples after `acked` that it was not sent: not in its window */
+	apus_seq window_mark;     /* the window does not shrink again before this is acknowledged */
+	uint64_t pending_bytes;   /* lazy: of what it was sent and has not acknowledged */
 	uint32_t window_limit;    /* up to here it grows fast */
 	uint32_t window_bytes;    /* of small samples that may be on their way: writer_window.c */
 	apus_seq unsent_seq;      /* from here on large samples wait for pace_timer; 0 = none */
@@ -146,10 +150,16 @@ struct apus_dp_writer_state {
 	bool hash_only_dispose;
 	bool inline_qos; /* it wants the key hash with every sample */
 	bool mark;
+	bool group_pays; /* derivation: its multicast address reaches others as well */
 	const struct apus_dp_predicate
-		*predicate;          /* of the adopted snapshot; NULL: send everything */
-	uint32_t filter_id;          /* with a predicate: its place in the index */
-	apus_seq gap_start, gap_end; /* filtered out and not yet said; start 0 = none */
+		*predicate; /* of the adopted snapshot; NULL: send everything */
+	uint32_t filter_id; /* with a predicate: its place in the index */
+	/** Samples from `filtered_from` to before `filtered_to` were judged by its filter. */
+	apus_seq filtered_from, filtered_to;
+	/** It is looked at only when it passes something. What it rejects is told as a GAP some time later: all
+	 *  it has not been told of, behind `covered`, it rejects. */
+	bool lazy;
+	apus_seq covered; /* lazy: up to here it was sent everything, or told of it */
 };
 
 /** Readers behind one address, served by one datagram. */
@@ -164,18 +174,34 @@ struct apus_dp_destination {
 	bool filtered;                   /* every reader has a predicate: a sample may stay here */
 	uint32_t first_state;            /* some reader of it, for the heartbeat decision */
 	uint32_t first_idx, state_count; /* its readers: of writer_filtering.by_destination */
+	uint64_t visit;                  /* the send that has chosen it last */
 };
 
-/** What filters at the writer need; all arrays are sized by match_max. See writer_filter.c. */
+/** Readers that are named one by one in a verdict. */
+#define APUS_DP_VERDICT_FEW 15
+
+/** Which states' filters a sample has passed; valid if its entry is judged. 64 bytes: a cache line a sample. */
+struct apus_dp_writer_verdict {
+	uint32_t count; /* above APUS_DP_VERDICT_FEW: see writer_filtering.many */
+	uint32_t state[APUS_DP_VERDICT_FEW];
+};
+
+/** What filters at the writer need; arrays are sized by match_max. See writer_filter.c. */
 struct apus_dp_writer_filtering {
 	const struct apus_dp_filter_index *index; /* of the adopted snapshot; NULL: no filters */
-	uint64_t
-		*verdicts; /* for each slot a bit a state: rejected; valid if the entry is judged */
-	uint64_t *filtered; /* a bit for each state with a predicate */
-	uint32_t *passed;   /* scratch: filters a sample passes */
-	uint32_t *first;    /* filter id -> its part of `states` */
+	struct apus_dp_writer_verdict *verdicts;  /* by slot */
+	uint64_t *many; /* by slot a bit a state, where verdicts name too few; else untouched */
+	struct apus_prefix *to; /* directed writers: by slot for whom it is */
+	uint32_t *passed;       /* scratch: filters a sample passes */
+	uint32_t *first;        /* filter id -> its part of `states` */
 	uint32_t *states;
 	uint32_t *by_destination; /* states, grouped */
+	uint32_t *
+		visits; /* destinations: those that are always sent to, then those of the present send */
+	uint32_t open_count, visit_count; /* of them */
+	uint64_t visit;                   /* number of the present send */
+	uint32_t gap_cursor;              /* place in `order` where telling of GAPs goes on */
+	uint32_t lazy_count;              /* states that are lazy */
 };
 
 /** Ends of coherent sets that are kept for repair. */
@@ -203,13 +229,12 @@ struct apus_dp_writer {
 	struct apus_mono held_since; /* begin of a batch */
 	uint32_t suspended;          /* > 0: everything is held until resumed */
 	uint64_t written_bytes;      /* payload of all samples ever written */
-	apus_seq min_acked;  /* lowest `acked` of all reliable matches; `sent` without any */
-	apus_seq min_active; /* the same without those demoted; ≥ min_acked */
+	apus_seq min_acked;          /* lowest `acked` of those who owe; `sent` without any */
 	uint32_t hb_count;
 	uint32_t frag_hb_count;
 	int64_t hb_period_ns; /* present back-off */
 	struct apus_dp_timer hb_timer;
-	struct apus_dp_timer gap_timer;   /* flush of gap_start … gap_end of the states */
+	struct apus_dp_timer gap_timer;   /* tells lazy states of what they reject */
 	struct apus_dp_timer pace_timer;  /* next portion for the states with unsent_seq */
 	struct apus_dp_timer batch_timer; /* what is held leaves then */
 	uint32_t filtered_count;          /* states with a predicate */
@@ -217,9 +242,14 @@ struct apus_dp_writer {
 	struct apus_dp_writer_state *states; /* match_max */
 	uint32_t *order;                     /* states in snapshot order (by GUID) */
 	uint32_t *order_new;                 /* scratch of adoption */
+	uint32_t *owing; /* states that owe an acknowledgement: a heap, lowest `acked` first */
+	uint32_t owing_count;
+	uint32_t free_state; /* no state before it is free */
 	uint32_t match_count;
 	struct apus_dp_destination *destinations; /* match_max */
 	uint32_t destination_count;
+	uint32_t *by_addr; /* scratch of derivation: a hash table by address, of places + 1 */
+	uint32_t by_addr_mask;
 	uint32_t local_count;     /* matches delivered directly */
 	uint32_t awaited_count;   /* states that are awaited */
 	uint32_t demoted_count;   /* states that are demoted */
@@ -313,13 +343,18 @@ void apus_dp_writer_derive(struct apus_dp_writer *writer);
 void apus_dp_writer_settle(struct apus_dp_writer *writer);
 /** Sends one matched reader a HEARTBEAT that asks for an answer. */
 void apus_dp_writer_heartbeat(struct apus_dp_writer *writer, struct apus_dp_writer_state *state);
-/** Sends what was filtered out and not yet said to one reader. */
-void apus_dp_writer_flush_gap(struct apus_dp_writer *writer, struct apus_dp_writer_state *state);
 /** Starts the heartbeat timer because some reader lags. */
 void apus_dp_writer_lagging(struct apus_dp_writer *writer, struct apus_mono now);
 
 /** Brings match states in line with the published snapshot. Called when the turn is taken. */
 void apus_dp_writer_adopt(struct apus_dp_writer *writer, struct apus_mono now);
+
+/** Up to here a reliable reader has acknowledged everything, or it is irrelevant to it. */
+static inline apus_seq apus_dp_writer_acked_by(const struct apus_dp_writer *writer,
+					       const struct apus_dp_writer_state *state)
+{
+	return state->owing_at ? state->acked : writer->sent;
+}
 
 /** True if every matched reliable reader has acknowledged everything up to seq. */
 static inline bool apus_dp_writer_acked(const struct apus_dp_writer *writer, apus_seq seq)

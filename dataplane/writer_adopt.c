@@ -16,10 +16,17 @@
 
 static struct apus_dp_writer_state *free_state(struct apus_dp_writer *w)
 {
-	for (uint32_t i = 0; i < w->config.match_max; i++)
-		if (w->states[i].match_id == 0)
-			return &w->states[i];
+	for (; w->free_state < w->config.match_max; w->free_state++)
+		if (w->states[w->free_state].match_id == 0)
+			return &w->states[w->free_state];
 	return NULL;
+}
+
+static void end_state(struct apus_dp_writer *w, uint32_t idx)
+{
+	w->states[idx].match_id = 0;
+	if (idx < w->free_state)
+		w->free_state = idx;
 }
 
 /* Asks a reader to prove that it receives what is sent to its present address: it is told a number that
@@ -53,10 +60,10 @@ static void begin_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s
 	apus_dp_writer_push_begin(s);
 	s->window_bytes = APUS_DP_WINDOW_FIRST_BYTES;
 	s->window_limit = APUS_DP_WINDOW_LIMIT_BYTES;
-	apus_dp_writer_forget_verdicts(w, (uint32_t)(s - w->states));
 	s->relevant = history ? 1 : w->last + 1;
 	s->acked = history ? 0 : w->last;
 	s->awaited = s->reliable && !history;
+	apus_dp_writer_owing_begin(s);
 }
 
 /* What a refreshed match may change: where it is reached. */
@@ -90,7 +97,7 @@ static uint32_t merge(struct apus_dp_writer *w, const struct apus_dp_writer_snap
 
 		while (old < w->match_count &&
 		       apus_guid_compare(&w->states[w->order[old]].guid, &m->guid) < 0)
-			w->states[w->order[old++]].match_id = 0;
+			end_state(w, w->order[old++]);
 		if (old < w->match_count && w->states[w->order[old]].match_id == m->match_id) {
 			s = &w->states[w->order[old++]];
 			s->mark = false; /* unless its address has changed */
@@ -98,7 +105,7 @@ static uint32_t merge(struct apus_dp_writer *w, const struct apus_dp_writer_snap
 			/* The same reader in a new match begins afresh. */
 			if (old < w->match_count &&
 			    apus_guid_equal(&w->states[w->order[old]].guid, &m->guid))
-				w->states[w->order[old++]].match_id = 0;
+				end_state(w, w->order[old++]);
 			s = free_state(w);
 			if (!s) {
 				apus_counter_add(&w->counters.matches_refused, 1);
@@ -111,7 +118,7 @@ static uint32_t merge(struct apus_dp_writer *w, const struct apus_dp_writer_snap
 		w->order_new[n++] = (uint32_t)(s - w->states);
 	}
 	while (old < w->match_count)
-		w->states[w->order[old++]].match_id = 0;
+		end_state(w, w->order[old++]);
 	return n;
 }
 
@@ -120,20 +127,62 @@ static bool is_served(const struct apus_dp_writer_state *s)
 	return !s->local && s->addr.family && !s->awaited && !s->demoted;
 }
 
-/* Where a reader's samples go: to its group if that reaches another address at the same time. Not while a reader
- * is awaited, which must not hear of samples before its turn (docs/decisions/0006). Repairs go to the one who
- * asked. */
-static const struct apus_dp_addr *route(const struct apus_dp_writer *w,
-					const struct apus_dp_writer_state *s, bool awaiting)
+/* The place of an address in the table: the one that `same` accepts, or a free one. */
+static uint32_t *find_addr(struct apus_dp_writer *w, const struct apus_dp_addr *addr,
+			   const struct apus_dp_addr *of(const struct apus_dp_writer *, uint32_t))
 {
-	for (uint32_t i = 0; s->multicast.family && !awaiting && i < w->match_count; i++) {
-		const struct apus_dp_writer_state *t = &w->states[w->order[i]];
+	uint32_t at = (uint32_t)XXH3_64bits(addr, sizeof(*addr)) & w->by_addr_mask;
 
-		if (is_served(t) && apus_dp_addr_equal(&t->multicast, &s->multicast) &&
-		    !apus_dp_addr_equal(&t->addr, &s->addr))
-			return &s->multicast;
+	while (w->by_addr[at] && !apus_dp_addr_equal(of(w, w->by_addr[at] - 1), addr))
+		at = (at + 1) & w->by_addr_mask;
+	return &w->by_addr[at];
+}
+
+static const struct apus_dp_addr *addr_of_destination(const struct apus_dp_writer *w, uint32_t i)
+{
+	return &w->destinations[i].addr;
+}
+
+static const struct apus_dp_addr *group_of_state(const struct apus_dp_writer *w, uint32_t i)
+{
+	return &w->states[i].multicast;
+}
+
+static void clear_table(struct apus_dp_writer *w)
+{
+	memset(w->by_addr, 0, ((size_t)w->by_addr_mask + 1) * sizeof(*w->by_addr));
+}
+
+/* Finds the groups that reach more than one address at the same time: `group_pays` of the first member of
+ * each. Then the table has these. Returns false if there are none. */
+static bool find_groups(struct apus_dp_writer *w)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+		uint32_t *place;
+
+		s->group_pays = false;
+		if (!s->multicast.family || !is_served(s))
+			continue;
+		if (!any)
+			clear_table(w);
+		any = true;
+		place = find_addr(w, &s->multicast, group_of_state);
+		if (*place == 0)
+			*place = w->order[i] + 1;
+		else if (!apus_dp_addr_equal(&w->states[*place - 1].addr, &s->addr))
+			w->states[*place - 1].group_pays = true;
 	}
-	return &s->addr;
+	for (uint32_t i = 0; any && i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		if (s->multicast.family && is_served(s))
+			s->group_pays = w->states[*find_addr(w, &s->multicast, group_of_state) - 1]
+						.group_pays;
+	}
+	return any;
 }
 
 static bool is_awaiting(const struct apus_dp_writer *w)
@@ -147,14 +196,13 @@ static bool is_awaiting(const struct apus_dp_writer *w)
 static void add_destination(struct apus_dp_writer *w, uint32_t idx, const struct apus_dp_addr *addr)
 {
 	struct apus_dp_writer_state *s = &w->states[idx];
+	uint32_t *place = find_addr(w, addr, addr_of_destination);
 	struct apus_dp_destination *d;
 
-	for (uint32_t i = 0; i < w->destination_count; i++) {
-		d = &w->destinations[i];
-		if (!apus_dp_addr_equal(&d->addr, addr))
-			continue;
+	if (*place) {
+		s->destination = *place - 1;
+		d = &w->destinations[s->destination];
 		d->eid.value = 0;
-		s->destination = i;
 		d->filtered = d->filtered && (s->predicate || w->config.directed);
 		d->reliable |= s->reliable;
 		d->hash_only_dispose &= s->hash_only_dispose;
@@ -165,6 +213,7 @@ static void add_destination(struct apus_dp_writer *w, uint32_t idx, const struct
 	}
 	s->destination = w->destination_count;
 	d = &w->destinations[w->destination_count++];
+	*place = w->destination_count;
 	*d = (struct apus_dp_destination){
 		.addr = *addr,
 		.prefix = s->prefix,
@@ -178,10 +227,27 @@ static void add_destination(struct apus_dp_writer *w, uint32_t idx, const struct
 	};
 }
 
+/* Where a reader's samples go: to its group if that reaches another address at the same time. Not while a reader
+ * is awaited, which must not hear of samples before its turn (docs/decisions/0006). Repairs go to the one who
+ * asked. */
+static void derive_destinations(struct apus_dp_writer *w)
+{
+	bool groups = !is_awaiting(w) && find_groups(w);
+
+	clear_table(w);
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		s->destination = UINT32_MAX;
+		if (is_served(s))
+			add_destination(w, w->order[i],
+					groups && s->group_pays ? &s->multicast : &s->addr);
+	}
+}
+
 void apus_dp_writer_derive(struct apus_dp_writer *w)
 {
-	bool awaiting = is_awaiting(w);
-
+	apus_dp_writer_owing_sync(w);
 	w->destination_count = 0;
 	w->local_count = 0;
 	w->filtered_count = 0;
@@ -190,23 +256,22 @@ void apus_dp_writer_derive(struct apus_dp_writer *w)
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
-		s->destination = UINT32_MAX;
 		if (s->local) {
 			w->local_count++;
 			s->predicate = NULL; /* the reader's own test is just as near */
-		} else if (is_served(s)) {
-			add_destination(w, w->order[i], route(w, s, awaiting));
 		}
 		w->filtered_count += s->predicate != NULL;
 		w->awaited_count += s->awaited;
 		w->demoted_count += s->demoted;
 	}
+	derive_destinations(w);
+	apus_dp_writer_owing_derive(w);
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
 		/* Who shares a destination has no window; it asks for what it was not sent. */
 		if (s->destination == UINT32_MAX || apus_dp_writer_windowed(w, s->destination) != s)
-			s->waiting_seq = 0;
+			apus_dp_writer_stop_waiting(w, s);
 	}
 	apus_dp_writer_filter_derive(w);
 	/* Relaxed: a number for other threads to look at; nothing is published with it. */
@@ -245,6 +310,7 @@ void apus_dp_writer_forget_local(struct apus_dp_writer *writer, const struct apu
 		s->addr.family = 0;
 		writer->local_count--;
 	}
+	apus_dp_writer_owing_derive(writer);
 	apus_dp_writer_settle(writer);
 }
 

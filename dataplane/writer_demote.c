@@ -55,14 +55,15 @@ bool apus_dp_writer_demote_silent(struct apus_dp_writer *w, struct apus_mono now
 
 	if (w->worker->config.demote_ns <= 0)
 		return false;
-	for (uint32_t i = 0; i < w->match_count; i++) {
-		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+	for (uint32_t i = 0; i < w->owing_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->owing[i]];
 
 		if (s->demoted || s->asked < ASKED_MIN ||
 		    now.ns - s->asked_at.ns < w->worker->config.demote_ns)
 			continue;
 		s->demoted = true;
-		s->unsent_seq = s->waiting_seq = 0;
+		s->unsent_seq = 0;
+		apus_dp_writer_stop_waiting(w, s);
 		n++;
 	}
 	if (n == 0)
@@ -70,6 +71,20 @@ bool apus_dp_writer_demote_silent(struct apus_dp_writer *w, struct apus_mono now
 	apus_counter_add(&w->counters.demotions, n);
 	apus_dp_writer_derive(w);
 	return true;
+}
+
+/* What everybody has acknowledged but those demoted. */
+static apus_seq acked_by_active(const struct apus_dp_writer *w)
+{
+	apus_seq low = w->sent;
+
+	for (uint32_t i = 0; i < w->owing_count; i++) {
+		const struct apus_dp_writer_state *s = &w->states[w->owing[i]];
+
+		if (!s->demoted && s->acked < low)
+			low = s->acked;
+	}
+	return low;
 }
 
 bool apus_dp_writer_give_up(struct apus_dp_writer *w, uint32_t instance_idx)
@@ -82,7 +97,7 @@ bool apus_dp_writer_give_up(struct apus_dp_writer *w, uint32_t instance_idx)
 		return false;
 	if (inst->count >= w->config.cache.max_samples_per_instance)
 		slot = inst->oldest;
-	if (slot == NONE || c->entries[slot].seq > w->min_active)
+	if (slot == NONE || c->entries[slot].seq > acked_by_active(w))
 		return false;
 	apus_dp_cache_remove(&w->cache, slot);
 	apus_counter_add(&w->counters.demoted_lost, 1);

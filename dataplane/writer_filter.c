@@ -4,8 +4,13 @@
  * repair long after is answered by it and never by a fresh evaluation (see docs/decisions).
  *
  * The filters of all readers stand in the snapshot's index, each different one once; a sample is looked up
- * there, and only the readers of filters it passes are touched. Verdicts are bits, one a state, set for those
- * who reject. They are sized when the writer is created and mean something only where the entry is judged.
+ * there, and only the readers of filters it passes are touched. A verdict names them, or has a bit for each if
+ * they are many; whoever else had a filter then rejects the sample. Samples from before a match, or from before
+ * its filter, are not filtered.
+ *
+ * Of those who reject nothing is touched (they are lazy): a sample is sent to the destinations of those who
+ * pass it. A reader is told later of what it rejected, by one GAP for all numbers behind `covered`: with the
+ * next sample it passes, in front of a HEARTBEAT, or by the timer, some readers a time.
  */
 #include "dataplane/filter_index.h"
 #include "dataplane/writer_internal.h"
@@ -19,25 +24,27 @@ static uint32_t words_of(const struct apus_dp_writer *w)
 	return (w->config.match_max + 63) / 64;
 }
 
-static uint64_t *verdicts_of(const struct apus_dp_writer_filtering *f, uint32_t words,
-			     uint32_t slot)
+static uint64_t *many_of(const struct apus_dp_writer *w, uint32_t slot)
 {
-	return f->verdicts + (size_t)slot * words;
+	return w->filtering.many + (size_t)slot * words_of(w);
 }
 
 int apus_dp_writer_filter_init(struct apus_dp_writer *w)
 {
 	struct apus_dp_writer_filtering *f = &w->filtering;
-	size_t words = words_of(w), n = w->config.match_max;
+	size_t n = w->config.match_max, slots = (size_t)w->config.cache.max_samples + 1;
 
-	f->filtered = calloc(words, sizeof(*f->filtered));
-	/* Zero pages until a sample is judged. */
-	f->verdicts = calloc(words * (w->config.cache.max_samples + 1), sizeof(*f->verdicts));
+	/* Zero pages until they are used. */
+	f->verdicts = calloc(slots, sizeof(*f->verdicts));
+	f->many = calloc(slots * words_of(w), sizeof(*f->many));
+	f->to = calloc(w->config.directed ? slots : 1, sizeof(*f->to));
 	f->passed = calloc(n, sizeof(*f->passed));
 	f->first = calloc(n + 1, sizeof(*f->first));
 	f->states = calloc(n, sizeof(*f->states));
 	f->by_destination = calloc(n, sizeof(*f->by_destination));
-	return f->filtered && f->verdicts && f->passed && f->first && f->states && f->by_destination
+	f->visits = calloc(n, sizeof(*f->visits));
+	return f->verdicts && f->many && f->to && f->passed && f->first && f->states &&
+			       f->by_destination && f->visits
 		       ? 0
 		       : APUS_ENOMEM;
 }
@@ -46,12 +53,14 @@ void apus_dp_writer_filter_fini(struct apus_dp_writer *w)
 {
 	struct apus_dp_writer_filtering *f = &w->filtering;
 
-	free(f->filtered);
 	free(f->verdicts);
+	free(f->many);
+	free(f->to);
 	free(f->passed);
 	free(f->first);
 	free(f->states);
 	free(f->by_destination);
+	free(f->visits);
 }
 
 /* Groups the states of one filter: first[id] … first[id + 1] of `states`. A counting sort. */
@@ -61,14 +70,11 @@ static void group_by_filter(struct apus_dp_writer *w)
 	uint32_t filters = f->index ? f->index->filter_count : 0;
 
 	memset(f->first, 0, (filters + 1) * sizeof(*f->first));
-	memset(f->filtered, 0, words_of(w) * sizeof(*f->filtered));
 	for (uint32_t i = 0; i < w->match_count; i++) {
-		uint32_t idx = w->order[i];
+		const struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
-		if (!w->states[idx].predicate)
-			continue;
-		f->first[w->states[idx].filter_id]++;
-		f->filtered[idx / 64] |= UINT64_C(1) << idx % 64;
+		if (s->predicate)
+			f->first[s->filter_id]++;
 	}
 	for (uint32_t id = 1; id <= filters; id++)
 		f->first[id] += f->first[id - 1];
@@ -106,65 +112,151 @@ static void group_by_destination(struct apus_dp_writer *w)
 	}
 }
 
-void apus_dp_writer_filter_derive(struct apus_dp_writer *w)
+/* Samples that are not sent yet are judged by the filters of then. */
+static void note_periods(struct apus_dp_writer *w)
 {
-	group_by_filter(w);
-	group_by_destination(w);
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		if (s->predicate && s->filtered_to != INT64_MAX) {
+			s->filtered_from = w->sent + 1;
+			s->filtered_to = INT64_MAX;
+		} else if (!s->predicate && s->filtered_to == INT64_MAX) {
+			s->filtered_to = w->sent + 1;
+		}
+	}
 }
 
-void apus_dp_writer_forget_verdicts(struct apus_dp_writer *w, uint32_t idx)
+/* Who becomes lazy has heard of all that was sent or waits for it; who no longer is has to be told. One that
+ * is not served any more asks for what it misses. */
+static void find_lazy(struct apus_dp_writer *w)
 {
-	uint32_t words = words_of(w);
+	w->filtering.lazy_count = 0;
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+		bool served = s->destination != UINT32_MAX;
+		bool lazy = s->reliable && served && w->destinations[s->destination].filtered;
 
-	for (uint32_t slot = w->cache.head; slot != APUS_SHM_NO_SLOT;
-	     slot = w->cache.entries[slot].next)
-		if (w->cache.entries[slot].judged)
-			verdicts_of(&w->filtering, words, slot)[idx / 64] &=
-				~(UINT64_C(1) << idx % 64);
+		if (s->lazy && !lazy && served)
+			apus_dp_writer_cover(w, s, apus_dp_writer_told(w, s));
+		if (lazy && !s->lazy) {
+			s->covered = apus_dp_writer_told(w, s);
+			s->pending_bytes = 0;
+		}
+		s->lazy = lazy;
+		w->filtering.lazy_count += lazy;
+	}
+}
+
+static void find_open(struct apus_dp_writer *w)
+{
+	struct apus_dp_writer_filtering *f = &w->filtering;
+
+	f->open_count = 0;
+	for (uint32_t i = 0; i < w->destination_count; i++)
+		if (!w->destinations[i].filtered)
+			f->visits[f->open_count++] = i;
+}
+
+void apus_dp_writer_filter_derive(struct apus_dp_writer *w)
+{
+	note_periods(w);
+	group_by_filter(w);
+	group_by_destination(w);
+	find_open(w);
+	find_lazy(w);
+}
+
+static bool has_passed(const struct apus_dp_writer *w, uint32_t slot, uint32_t idx)
+{
+	const struct apus_dp_writer_verdict *v = &w->filtering.verdicts[slot];
+
+	if (v->count > APUS_DP_VERDICT_FEW)
+		return many_of(w, slot)[idx / 64] >> idx % 64 & 1;
+	for (uint32_t i = 0; i < v->count; i++)
+		if (v->state[i] == idx)
+			return true;
+	return false;
+}
+
+static void note_passed(struct apus_dp_writer *w, uint32_t slot, uint32_t idx)
+{
+	struct apus_dp_writer_verdict *v = &w->filtering.verdicts[slot];
+	uint64_t *many = many_of(w, slot);
+
+	if (v->count < APUS_DP_VERDICT_FEW) {
+		v->state[v->count++] = idx;
+		return;
+	}
+	if (v->count == APUS_DP_VERDICT_FEW) {
+		memset(many, 0, words_of(w) * sizeof(*many));
+		for (uint32_t i = 0; i < APUS_DP_VERDICT_FEW; i++)
+			many[v->state[i] / 64] |= UINT64_C(1) << v->state[i] % 64;
+	}
+	v->count++;
+	many[idx / 64] |= UINT64_C(1) << idx % 64;
 }
 
 bool apus_dp_writer_is_rejected(const struct apus_dp_writer *w, uint32_t slot, uint32_t state_idx)
 {
-	return w->cache.entries[slot].judged &&
-	       (verdicts_of(&w->filtering, words_of(w), slot)[state_idx / 64] >> state_idx % 64 &
-		1);
+	const struct apus_dp_writer_state *s = &w->states[state_idx];
+	const struct apus_dp_entry *e = &w->cache.entries[slot];
+
+	if (!e->judged)
+		return false;
+	if (w->config.directed)
+		return !apus_prefix_equal(&w->filtering.to[slot], &s->prefix);
+	return e->seq >= s->filtered_from && e->seq < s->filtered_to &&
+	       !has_passed(w, slot, state_idx);
 }
 
 void apus_dp_writer_direct(struct apus_dp_writer *w, uint32_t slot, const struct apus_prefix *to)
 {
-	uint32_t words = words_of(w);
-	uint64_t *verdicts = verdicts_of(&w->filtering, words, slot);
-
-	memset(verdicts, 0, words * sizeof(*verdicts));
+	w->filtering.to[slot] = *to;
 	w->cache.entries[slot].judged = true;
-	for (uint32_t i = 0; i < w->match_count; i++) {
-		uint32_t idx = w->order[i];
+}
 
-		if (!apus_prefix_equal(&w->states[idx].prefix, to))
-			verdicts[idx / 64] |= UINT64_C(1) << idx % 64;
-	}
+void apus_dp_writer_choose(struct apus_dp_writer *w)
+{
+	w->filtering.visit++;
+	w->filtering.visit_count = w->filtering.open_count;
+}
+
+static void choose(struct apus_dp_writer *w, uint32_t destination)
+{
+	struct apus_dp_destination *d = &w->destinations[destination];
+
+	if (!d->filtered || d->visit == w->filtering.visit)
+		return;
+	d->visit = w->filtering.visit;
+	w->filtering.visits[w->filtering.visit_count++] = destination;
 }
 
 /* A lifecycle change passes; so does what cannot be evaluated: the reader applies its filter anyway. */
-void apus_dp_writer_judge(struct apus_dp_writer *w, uint32_t slot)
+bool apus_dp_writer_judge(struct apus_dp_writer *w, uint32_t slot)
 {
 	struct apus_dp_writer_filtering *f = &w->filtering;
 	struct apus_dp_entry *e = &w->cache.entries[slot];
-	uint32_t words = words_of(w), count;
-	uint64_t *verdicts = verdicts_of(f, words, slot);
+	uint32_t count;
 
 	if (e->kind != APUS_ALIVE || !f->index || e->judged)
-		return;
-	memcpy(verdicts, f->filtered, words * sizeof(*verdicts));
+		return false;
+	f->verdicts[slot].count = 0;
 	e->judged = true;
 	count = apus_dp_filter_index_match(f->index, apus_dp_cache_payload(&w->cache, slot),
 					   e->payload_bytes, f->passed);
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t id = f->passed[i];
 
-		for (uint32_t k = f->first[id]; k < f->first[id + 1]; k++)
-			verdicts[f->states[k] / 64] &= ~(UINT64_C(1) << f->states[k] % 64);
+		for (uint32_t k = f->first[id]; k < f->first[id + 1]; k++) {
+			uint32_t idx = f->states[k];
+
+			note_passed(w, slot, idx);
+			if (w->states[idx].destination != UINT32_MAX)
+				choose(w, w->states[idx].destination);
+		}
 	}
+	return true;
 }
 
 bool apus_dp_writer_wanted(const struct apus_dp_writer *w, uint32_t slot, uint32_t destination)
@@ -180,34 +272,88 @@ bool apus_dp_writer_wanted(const struct apus_dp_writer *w, uint32_t slot, uint32
 	return false;
 }
 
-void apus_dp_writer_leave_out(struct apus_dp_writer *w, uint32_t slot, uint32_t destination)
+void apus_dp_writer_note_sample(struct apus_dp_writer *w, uint32_t slot, uint32_t destination)
 {
 	const struct apus_dp_destination *d = &w->destinations[destination];
 	apus_seq seq = w->cache.entries[slot].seq;
 
-	apus_counter_add(&w->counters.filtered, 1);
-	for (uint32_t i = 0; i < d->state_count; i++) {
-		struct apus_dp_writer_state *s =
-			&w->states[w->filtering.by_destination[d->first_idx + i]];
+	for (uint32_t i = 0; d->reliable && i < d->state_count; i++) {
+		struct apus_dp_writer_state *s = apus_dp_writer_behind(w, destination, i);
 
 		if (!s->reliable)
 			continue;
-		if (s->gap_start == 0)
-			s->gap_start = seq;
-		s->gap_end = seq + 1;
-		apus_dp_writer_window_skip(w, s, slot);
+		if (s->lazy) {
+			apus_dp_writer_cover(w, s, seq - 1);
+			s->covered = seq;
+		}
+		if (s->predicate && apus_dp_writer_is_rejected(w, slot, (uint32_t)(s - w->states)))
+			continue;
+		apus_dp_writer_owes(w, s, seq);
+		apus_dp_writer_window_sent(w, s, slot);
 	}
 }
 
-void apus_dp_writer_flush_gaps(struct apus_dp_writer *w, uint32_t destination)
+void apus_dp_writer_note_marker(struct apus_dp_writer *w, apus_seq seq, uint32_t destination)
 {
 	const struct apus_dp_destination *d = &w->destinations[destination];
 
-	for (uint32_t i = 0; i < d->state_count; i++) {
-		struct apus_dp_writer_state *s =
-			&w->states[w->filtering.by_destination[d->first_idx + i]];
+	for (uint32_t i = 0; d->reliable && i < d->state_count; i++) {
+		struct apus_dp_writer_state *s = apus_dp_writer_behind(w, destination, i);
 
-		if (s->gap_start)
-			apus_dp_writer_flush_gap(w, s);
+		if (!s->reliable)
+			continue;
+		if (s->lazy) {
+			apus_dp_writer_cover(w, s, seq - 1);
+			s->covered = seq;
+		}
+		apus_dp_writer_owes(w, s, seq);
+	}
+}
+
+void apus_dp_writer_cover_behind(struct apus_dp_writer *w, uint32_t destination, apus_seq last)
+{
+	const struct apus_dp_destination *d = &w->destinations[destination];
+
+	for (uint32_t i = 0; d->filtered && i < d->state_count; i++)
+		apus_dp_writer_cover(w, apus_dp_writer_behind(w, destination, i), last);
+}
+
+void apus_dp_writer_cover(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apus_seq last)
+{
+	if (!s->lazy || s->covered >= last)
+		return;
+	apus_dp_writer_gap(w, s, s->covered + 1, last + 1);
+	s->covered = last;
+}
+
+/* Says to some readers what they reject and where things stand. */
+void apus_dp_writer_gap_fn(struct apus_dp_timer *timer, struct apus_mono now)
+{
+	struct apus_dp_writer *w =
+		(struct apus_dp_writer *)((char *)timer -
+					  offsetof(struct apus_dp_writer, gap_timer));
+	struct apus_dp_writer_filtering *f = &w->filtering;
+	uint32_t told = 0;
+
+	for (uint32_t n = 0; n < w->match_count; n++) {
+		uint32_t at = f->gap_cursor < w->match_count ? f->gap_cursor : 0;
+		struct apus_dp_writer_state *s = &w->states[w->order[at]];
+		apus_seq last = apus_dp_writer_told(w, s);
+
+		if (s->lazy && s->covered < last) {
+			if (told++ == APUS_DP_GAPS_A_TIME) {
+				apus_dp_wheel_arm(&w->worker->wheel, timer,
+						  apus_mono_add(now, APUS_DP_GAP_FLUSH_NS));
+				return;
+			}
+			apus_dp_writer_cover(w, s, last);
+			/* Who owes nothing need not answer: what it misses it finds missing later. */
+			apus_dp_writer_put_heartbeat(w,
+						     apus_dp_out_at(&w->worker->out, &s->addr,
+								    &s->prefix,
+								    APUS_DP_HEARTBEAT_BYTES),
+						     s->eid, last, !s->owing_at);
+		}
+		f->gap_cursor = at + 1;
 	}
 }

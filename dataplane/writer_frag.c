@@ -133,12 +133,10 @@ static uint64_t room(const struct apus_dp_writer *w, uint32_t slot, uint32_t des
 {
 	uint64_t least = UINT64_MAX;
 
-	for (uint32_t i = 0; i < w->match_count; i++) {
-		const struct apus_dp_writer_state *s = &w->states[w->order[i]];
+	for (uint32_t i = 0; i < w->destinations[destination].state_count; i++) {
+		const struct apus_dp_writer_state *s = apus_dp_writer_behind(w, destination, i);
 		uint64_t behind;
 
-		if (s->destination != destination)
-			continue;
 		if (!s->reliable)
 			return UINT64_MAX;
 		behind = s->unsent_seq ? s->push_bytes : outstanding(w, s, slot);
@@ -179,10 +177,10 @@ bool apus_dp_writer_push(struct apus_dp_writer *w, uint32_t slot, uint32_t desti
 
 	for (uint32_t n = 1; n <= count; n++)
 		put_fragment(w, slot, n, &d->addr, d->one_participant ? &d->prefix : NULL, d->eid);
-	for (uint32_t i = 0; d->reliable && i < w->match_count; i++) {
-		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+	for (uint32_t i = 0; d->reliable && i < d->state_count; i++) {
+		struct apus_dp_writer_state *s = apus_dp_writer_behind(w, destination, i);
 
-		if (s->destination != destination || !s->reliable)
+		if (!s->reliable)
 			continue;
 		note_pushed(s, w->cache.entries[slot].seq, count);
 		if (count < fragment_count(w, slot) && !apus_dp_prefix_is_apus(&s->prefix))
@@ -253,7 +251,7 @@ void apus_dp_writer_pace_fn(struct apus_dp_timer *timer, struct apus_mono now)
 
 		if (s->waiting_seq && !apus_dp_prefix_is_apus(&s->prefix)) {
 			s->paced_seq = s->waiting_seq;
-			s->left_out_bytes = 0; /* counts from there, too */
+			s->pending_bytes = 0; /* counts from there, too */
 			apus_dp_writer_window_move(w, s, now);
 			more |= s->waiting_seq != 0;
 		}

@@ -29,6 +29,11 @@
 /** Up to here a new match's window grows fast: what the default socket.receive_bytes holds. */
 #define APUS_DP_WINDOW_LIMIT_BYTES ((uint32_t)1024 * 1024)
 
+/** Samples filtered out are declared irrelevant within this time, merged, or with the next passing one; to so
+ *  many readers, and to as many more in the same time again. */
+#define APUS_DP_GAP_FLUSH_NS APUS_NS_PER_MS
+#define APUS_DP_GAPS_A_TIME  64
+
 /** True if the sample is cut into fragments. */
 static inline bool apus_dp_writer_is_large(const struct apus_dp_writer *w, uint32_t slot)
 {
@@ -43,21 +48,62 @@ int apus_dp_writer_filter_init(struct apus_dp_writer *w);
 void apus_dp_writer_filter_fini(struct apus_dp_writer *w);
 /** Part of apus_dp_writer_derive(): groups states by filter and by destination. */
 void apus_dp_writer_filter_derive(struct apus_dp_writer *w);
-/** Verdicts of a state's former reader say nothing about the new one; samples from before a match are not
- *  filtered. */
-void apus_dp_writer_forget_verdicts(struct apus_dp_writer *w, uint32_t idx);
 /** True if the filter of a matched reader rejected the sample. */
 bool apus_dp_writer_is_rejected(const struct apus_dp_writer *w, uint32_t slot, uint32_t state_idx);
-/** Evaluates the readers' filters over a sample and keeps the verdicts with it. */
-void apus_dp_writer_judge(struct apus_dp_writer *w, uint32_t slot);
+/** Evaluates the readers' filters over a sample, keeps the verdicts with it, and chooses the destinations of
+ *  who passes it. False: nothing was evaluated, and everybody gets it. */
+bool apus_dp_writer_judge(struct apus_dp_writer *w, uint32_t slot);
+/** Begins to choose: so far the destinations that take everything. */
+void apus_dp_writer_choose(struct apus_dp_writer *w);
 /** A sample of a directed writer: whoever is not meant gets a GAP. Such a writer has no filters. */
 void apus_dp_writer_direct(struct apus_dp_writer *w, uint32_t slot, const struct apus_prefix *to);
 /** True if some reader behind a destination wants the sample; then it goes once, for all of them. */
 bool apus_dp_writer_wanted(const struct apus_dp_writer *w, uint32_t slot, uint32_t destination);
-/** Notes that a sample is irrelevant for the readers behind a destination. */
-void apus_dp_writer_leave_out(struct apus_dp_writer *w, uint32_t slot, uint32_t destination);
-/** Says so now. */
-void apus_dp_writer_flush_gaps(struct apus_dp_writer *w, uint32_t destination);
+/** The i-th reader behind a destination. */
+static inline struct apus_dp_writer_state *apus_dp_writer_behind(const struct apus_dp_writer *w,
+								 uint32_t destination, uint32_t i)
+{
+	return &w->states[w->filtering.by_destination[w->destinations[destination].first_idx + i]];
+}
+/** A sample is about to be sent to the readers behind a destination: they are told of what they reject before
+ *  it, and owe an acknowledgement. */
+void apus_dp_writer_note_sample(struct apus_dp_writer *w, uint32_t slot, uint32_t destination);
+/** The same for the end of a set, which is for all. */
+void apus_dp_writer_note_marker(struct apus_dp_writer *w, apus_seq seq, uint32_t destination);
+/** Before numbers from last + 1 on are looked at: `acked` of the readers behind a destination becomes valid. */
+static inline void apus_dp_writer_settle_behind(struct apus_dp_writer *w, uint32_t destination,
+						apus_seq last)
+{
+	for (uint32_t i = 0; i < w->destinations[destination].state_count; i++) {
+		struct apus_dp_writer_state *s = apus_dp_writer_behind(w, destination, i);
+
+		if (!s->owing_at)
+			s->acked = last;
+	}
+}
+/** apus_dp_writer_cover() for all readers behind a destination. */
+void apus_dp_writer_cover_behind(struct apus_dp_writer *w, uint32_t destination, apus_seq last);
+/** A lazy reader is told that all up to number `last` that it has not heard of is irrelevant to it. */
+void apus_dp_writer_cover(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apus_seq last);
+/** Timer function of gap_timer. */
+void apus_dp_writer_gap_fn(struct apus_dp_timer *timer, struct apus_mono now);
+
+/* writer_owing.c: who has to acknowledge something. A reliable reader that is not among them has acknowledged
+ * everything that was sent, or has no use for it. */
+
+/** A new match owes as its `acked` says. */
+void apus_dp_writer_owing_begin(struct apus_dp_writer_state *s);
+/** Part of apus_dp_writer_derive(), before states are classified anew: `acked` becomes valid everywhere. */
+void apus_dp_writer_owing_sync(struct apus_dp_writer *w);
+/** And after it. */
+void apus_dp_writer_owing_derive(struct apus_dp_writer *w);
+/** Readers behind a destination have yet to acknowledge number `seq`. */
+void apus_dp_writer_owes(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apus_seq seq);
+/** A reader acknowledges up to `seq`, more than before. */
+void apus_dp_writer_owing_acked(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+				apus_seq seq);
+/** Its `acked` has grown. */
+void apus_dp_writer_owing_moved(struct apus_dp_writer *w, struct apus_dp_writer_state *s);
 
 /** writer_send.c: puts a HEARTBEAT that tells of numbers up to `last`. */
 void apus_dp_writer_put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
@@ -78,8 +124,6 @@ void apus_dp_writer_put_gap(struct apus_dp_writer *w, const struct apus_dp_write
  *  them, or APUS_SHM_NO_SLOT. */
 void apus_dp_writer_send(struct apus_dp_writer *w, apus_seq from, uint32_t first,
 			 struct apus_mono now);
-/** Timer function of gap_timer. */
-void apus_dp_writer_gap_fn(struct apus_dp_timer *timer, struct apus_mono now);
 /** Inline QoS of a sample: what kind of change it is, and of which instance. */
 struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_writer *w,
 						      const struct apus_dp_entry *e);
@@ -124,7 +168,6 @@ bool apus_dp_writer_give_up(struct apus_dp_writer *w, uint32_t instance_idx);
 struct apus_dp_follow_up {
 	bool heartbeat; /* there is one */
 	bool ask;       /* it asks for an answer whatever else */
-	bool left_out;  /* some samples were not wanted */
 };
 /** writer_send.c: sends one sample to a destination. */
 void apus_dp_writer_send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t destination,
@@ -141,13 +184,15 @@ bool apus_dp_writer_window_admits(struct apus_dp_writer *w, struct apus_dp_write
 /** Sends what waits, as far as the window goes. */
 void apus_dp_writer_window_move(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 				struct apus_mono now);
+/** From here on a reader asks for what it was not sent. */
+void apus_dp_writer_stop_waiting(struct apus_dp_writer *w, struct apus_dp_writer_state *s);
 /** A reader acknowledged (progress) or asked for something (missing). */
 void apus_dp_writer_window_learn(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 				 bool progress, bool missing);
-/** The sample in `slot` is not for this reader: it takes nothing of its window. */
-void apus_dp_writer_window_skip(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+/** The sample in `slot` was sent to this reader. */
+void apus_dp_writer_window_sent(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 				uint32_t slot);
-/** A reader acknowledges up to `seq`, which is not in `acked` yet: what was left out up to there is over. */
+/** A reader acknowledges up to `seq`, which is not in `acked` yet: that is no longer in its window. */
 void apus_dp_writer_window_acked(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 				 apus_seq seq);
 /** The last number that a reader may know of. */

@@ -197,6 +197,7 @@ unsigned apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus
 		return answer;
 	apus_counter_add(&writer->counters.acknacks, 1);
 	apus_dp_writer_heard(writer, s);
+	s->acked = apus_dp_writer_acked_by(writer, s);
 	s->heard = now;
 	s->ack_count = acknack->count;
 	apus_dp_writer_purge(writer, now);
@@ -213,7 +214,7 @@ unsigned apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus
 	}
 	if (acknack->set.base > 0 && acknack->set.base - 1 > s->acked) {
 		apus_dp_writer_window_acked(writer, s, acknack->set.base - 1);
-		s->acked = acknack->set.base - 1;
+		apus_dp_writer_owing_acked(writer, s, acknack->set.base - 1);
 		apus_dp_writer_push_acked(s);
 		apus_dp_writer_settle(writer);
 		apus_dp_writer_window_learn(writer, s, true, missing);
@@ -230,13 +231,15 @@ unsigned apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus
 		repair(writer, s, &acknack->set, now);
 	/* A request is followed by where things stand, and an ACKNACK without the final flag is always
 	 * answered: a reader that has just matched may be waiting for the first HEARTBEAT. */
-	if (greeted || s->awaited)
+	if (greeted || s->awaited) {
 		apus_dp_writer_heartbeat(writer, s);
-	else if (missing || !acknack->final)
+	} else if (missing || !acknack->final) {
+		apus_dp_writer_cover(writer, s, apus_dp_writer_told(writer, s));
 		apus_dp_writer_put_heartbeat(writer,
 					     apus_dp_out_at(&writer->worker->out, &s->addr,
 							    &s->prefix, APUS_DP_HEARTBEAT_BYTES),
 					     s->eid, apus_dp_writer_told(writer, s),
-					     s->acked >= writer->sent);
+					     apus_dp_writer_acked_by(writer, s) >= writer->sent);
+	}
 	return answer;
 }

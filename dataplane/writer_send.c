@@ -13,8 +13,6 @@
  * waiting for the timer; less often where the history holds many, for each answer costs a datagram. */
 #define HB_ASK_EVERY     32
 #define HB_ASK_EVERY_MAX 1024
-/* Samples filtered out are declared irrelevant within this time, merged, or with the next passing one. */
-#define GAP_FLUSH_NS APUS_NS_PER_MS
 
 /* last: the newest number to tell of. */
 void apus_dp_writer_put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
@@ -96,9 +94,10 @@ static bool wants_answer(const struct apus_dp_writer *w, const struct apus_dp_de
 {
 	const struct apus_dp_writer_state *s = &w->states[d->first_state];
 
+	/* Who is sent to now and then may not be again for long. */
 	return s->heard.ns == 0 || passes(from, w->sent, ask_every(w)) ||
 	       (w->config.cache.depth == 0 && w->cache.count * 2 >= w->config.cache.max_samples &&
-		passes(from, w->sent, 4));
+		(d->filtered || passes(from, w->sent, 4)));
 }
 
 void apus_dp_writer_put_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
@@ -123,27 +122,13 @@ void apus_dp_writer_gap(struct apus_dp_writer *w, const struct apus_dp_writer_st
 	apus_dp_writer_put_gap(w, s, &run);
 }
 
-void apus_dp_writer_flush_gap(struct apus_dp_writer *writer, struct apus_dp_writer_state *state)
-{
-	struct apus_dp_gap_run run = {state->gap_start, state->gap_end};
-
-	apus_dp_writer_put_gap(writer, state, &run);
-	state->gap_start = 0;
-}
-
 void apus_dp_writer_send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i,
 			     struct apus_mono now, struct apus_dp_follow_up *f)
 {
 	const struct apus_dp_destination *d = &w->destinations[i];
 	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
 
-	if (!apus_dp_writer_wanted(w, slot, i)) {
-		apus_dp_writer_leave_out(w, slot, i);
-		f->left_out = true;
-		return;
-	}
-	if (d->filtered)
-		apus_dp_writer_flush_gaps(w, i);
+	apus_dp_writer_note_sample(w, slot, i);
 	if (!apus_dp_writer_is_large(w, slot)) {
 		apus_dp_writer_put_sample(w, slot, &d->addr, dest, d->eid, d->hash_only_dispose,
 					  d->inline_qos);
@@ -156,21 +141,23 @@ void apus_dp_writer_send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i
 }
 
 /* Sends the ends of sets numbered *next … below - 1 to a destination. */
-static void send_markers(struct apus_dp_writer *w, const struct apus_dp_destination *d,
-			 apus_seq *next, apus_seq below, struct apus_dp_follow_up *f)
+static void send_markers(struct apus_dp_writer *w, uint32_t destination, apus_seq *next,
+			 apus_seq below, struct apus_dp_follow_up *f)
 {
+	const struct apus_dp_destination *d = &w->destinations[destination];
 	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
 	const struct apus_dp_marker *m;
 
 	while (w->marker_count && (m = apus_dp_writer_marker(w, *next, below - 1))) {
+		apus_dp_writer_note_marker(w, m->seq, destination);
 		apus_dp_writer_put_marker(w, m, &d->addr, dest, d->eid);
 		f->heartbeat = true;
 		*next = m->seq + 1;
 	}
 }
 
-/* Sends changes to a destination, and one HEARTBEAT. Returns true if some stayed. */
-static bool send_to(struct apus_dp_writer *w, apus_seq from, uint32_t first, uint32_t i,
+/* Sends changes to a destination, and one HEARTBEAT. */
+static void send_to(struct apus_dp_writer *w, apus_seq from, uint32_t first, uint32_t i,
 		    struct apus_mono now)
 {
 	const struct apus_dp_destination *d = &w->destinations[i];
@@ -179,58 +166,62 @@ static bool send_to(struct apus_dp_writer *w, apus_seq from, uint32_t first, uin
 	struct apus_dp_writer_state *s = apus_dp_writer_windowed(w, i);
 	apus_seq next = from, last = w->sent;
 
-	if (s && s->waiting_seq)
-		return false;
+	apus_dp_writer_settle_behind(w, i, from - 1);
 	for (uint32_t slot = first; slot != NONE; slot = w->cache.entries[slot].next) {
-		if (s && !apus_dp_writer_window_admits(w, s, slot, now)) {
+		if (!apus_dp_writer_wanted(w, slot, i)) {
+			apus_counter_add(&w->counters.filtered, 1);
+			continue;
+		}
+		if (s && !s->waiting_seq && !apus_dp_writer_window_admits(w, s, slot, now)) {
 			f.heartbeat = f.ask = true;
 			last = w->cache.entries[slot].seq - 1;
-			break;
 		}
-		send_markers(w, d, &next, w->cache.entries[slot].seq, &f);
+		if (s && s->waiting_seq)
+			continue; /* only to count what is not wanted */
+		send_markers(w, i, &next, w->cache.entries[slot].seq, &f);
 		apus_dp_writer_send_one(w, slot, i, now, &f);
 	}
-	send_markers(w, d, &next, last + 1, &f);
+	if (s && s->waiting_seq && !f.heartbeat)
+		return;
+	send_markers(w, i, &next, last + 1, &f);
 	if (!d->reliable || !f.heartbeat)
-		return f.left_out;
+		return;
 	/* A HEARTBEAT in front of the GAP would have the reader ask for what it does not want. */
-	if (d->filtered)
-		apus_dp_writer_flush_gaps(w, i);
+	apus_dp_writer_cover_behind(w, i, last);
 	apus_dp_writer_put_heartbeat(
 		w, apus_dp_out_at(&w->worker->out, &d->addr, dest, APUS_DP_HEARTBEAT_BYTES), d->eid,
 		last, !f.ask && !wants_answer(w, d, from));
-	return f.left_out;
+}
+
+/* Judges what is about to be sent, and chooses destinations. False: all of them. */
+static bool choose(struct apus_dp_writer *w, apus_seq from, uint32_t first)
+{
+	uint32_t n = 0;
+	bool judged = true;
+
+	if (w->filtered_count == 0)
+		return false;
+	apus_dp_writer_choose(w);
+	for (uint32_t slot = first; slot != NONE; slot = w->cache.entries[slot].next, n++)
+		judged &= apus_dp_writer_judge(w, slot);
+	/* A number without a sample is the end of a set, which is for all. */
+	if (!judged || n != w->sent - from + 1)
+		return false;
+	apus_counter_add(&w->counters.filtered,
+			 (uint64_t)n * (w->destination_count - w->filtering.visit_count));
+	return true;
 }
 
 void apus_dp_writer_send(struct apus_dp_writer *w, apus_seq from, uint32_t first,
 			 struct apus_mono now)
 {
-	bool left_out = false;
-
-	for (uint32_t slot = first; w->filtered_count && slot != NONE;
-	     slot = w->cache.entries[slot].next)
-		apus_dp_writer_judge(w, slot);
-	for (uint32_t i = 0; i < w->destination_count; i++)
-		left_out |= send_to(w, from, first, i, now);
-	if (left_out && !apus_dp_timer_armed(&w->gap_timer))
+	if (choose(w, from, first))
+		for (uint32_t i = 0; i < w->filtering.visit_count; i++)
+			send_to(w, from, first, w->filtering.visits[i], now);
+	else
+		for (uint32_t i = 0; i < w->destination_count; i++)
+			send_to(w, from, first, i, now);
+	if (w->filtering.lazy_count && !apus_dp_timer_armed(&w->gap_timer))
 		apus_dp_wheel_arm(&w->worker->wheel, &w->gap_timer,
-				  apus_mono_add(now, GAP_FLUSH_NS));
-}
-
-/* Runs of filtered-out samples that no passing one has carried along: GAP and where things stand. */
-void apus_dp_writer_gap_fn(struct apus_dp_timer *timer, struct apus_mono now)
-{
-	struct apus_dp_writer *w =
-		(struct apus_dp_writer *)((char *)timer -
-					  offsetof(struct apus_dp_writer, gap_timer));
-
-	(void)now;
-	for (uint32_t i = 0; i < w->match_count; i++) {
-		struct apus_dp_writer_state *s = &w->states[w->order[i]];
-
-		if (!s->gap_start)
-			continue;
-		apus_dp_writer_flush_gap(w, s);
-		apus_dp_writer_heartbeat(w, s);
-	}
+				  apus_mono_add(now, APUS_DP_GAP_FLUSH_NS));
 }

@@ -62,11 +62,10 @@ bool apus_dp_writer_window_admits(struct apus_dp_writer *w, struct apus_dp_write
 {
 	apus_seq from = s->acked + 1 > s->paced_seq ? s->acked + 1 : s->paced_seq;
 	const struct apus_dp_entry *e = &w->cache.entries[slot];
-	uint64_t before = apus_dp_writer_outstanding(w, from, slot);
+	uint64_t before = s->lazy ? s->pending_bytes : apus_dp_writer_outstanding(w, from, slot);
 
-	before -= s->left_out_bytes < before ? s->left_out_bytes : before;
 	if (before == 0 || before + e->payload_bytes <= s->window_bytes ||
-	    apus_dp_writer_is_large(w, slot) || !apus_dp_writer_wanted(w, slot, s->destination))
+	    apus_dp_writer_is_large(w, slot))
 		return true;
 	s->waiting_seq = e->seq;
 	if (!apus_dp_prefix_is_apus(&s->prefix) && !apus_dp_timer_armed(&w->pace_timer))
@@ -74,20 +73,17 @@ bool apus_dp_writer_window_admits(struct apus_dp_writer *w, struct apus_dp_write
 	return false;
 }
 
-/* What a sample has added to what is outstanding, or a little more where its successor is gone. */
+/* What a sample takes of the window of a lazy reader. */
 static uint64_t share_of(const struct apus_dp_writer *w, uint32_t slot)
 {
-	const struct apus_dp_entry *e = &w->cache.entries[slot];
-	uint64_t end = e->next == NONE ? w->written_bytes : w->cache.entries[e->next].offset_bytes;
-
-	return end - e->offset_bytes;
+	return w->cache.entries[slot].payload_bytes + apus_dp_writer_overhead(w, true);
 }
 
-void apus_dp_writer_window_skip(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+void apus_dp_writer_window_sent(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 				uint32_t slot)
 {
-	if (has_window(w))
-		s->left_out_bytes += share_of(w, slot);
+	if (s->lazy && has_window(w))
+		s->pending_bytes += share_of(w, slot);
 }
 
 void apus_dp_writer_window_acked(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,
@@ -96,10 +92,10 @@ void apus_dp_writer_window_acked(const struct apus_dp_writer *w, struct apus_dp_
 	uint32_t slot, idx = (uint32_t)(s - w->states);
 	apus_seq from = s->acked + 1 > s->paced_seq ? s->acked + 1 : s->paced_seq;
 
-	if (s->left_out_bytes == 0)
+	if (s->pending_bytes == 0)
 		return;
-	if (seq >= w->sent) {
-		s->left_out_bytes = 0;
+	if (seq >= s->owed_last) {
+		s->pending_bytes = 0;
 		return;
 	}
 	for (slot = apus_dp_writer_find_from(w, from);
@@ -107,8 +103,8 @@ void apus_dp_writer_window_acked(const struct apus_dp_writer *w, struct apus_dp_
 	     slot = w->cache.entries[slot].next) {
 		uint64_t share = share_of(w, slot);
 
-		if (apus_dp_writer_is_rejected(w, slot, idx))
-			s->left_out_bytes -= share < s->left_out_bytes ? share : s->left_out_bytes;
+		if (!apus_dp_writer_is_rejected(w, slot, idx))
+			s->pending_bytes -= share < s->pending_bytes ? share : s->pending_bytes;
 	}
 }
 
@@ -122,14 +118,23 @@ void apus_dp_writer_window_move(struct apus_dp_writer *w, struct apus_dp_writer_
 	s->waiting_seq = 0;
 	for (; slot != NONE && w->cache.entries[slot].seq <= w->sent;
 	     slot = w->cache.entries[slot].next) {
+		if (!apus_dp_writer_wanted(w, slot, s->destination))
+			continue;
 		if (!apus_dp_writer_window_admits(w, s, slot, now))
 			break;
 		apus_dp_writer_send_one(w, slot, s->destination, now, &f);
 	}
-	if (s->gap_start)
-		apus_dp_writer_flush_gap(w, s);
 	apus_dp_writer_heartbeat(w, s);
 	apus_dp_writer_lagging(w, now);
+}
+
+void apus_dp_writer_stop_waiting(struct apus_dp_writer *w, struct apus_dp_writer_state *s)
+{
+	if (!s->waiting_seq)
+		return;
+	apus_dp_writer_cover(w, s, s->waiting_seq - 1);
+	s->waiting_seq = 0;
+	s->covered = s->owed_last = w->sent;
 }
 
 void apus_dp_writer_window_learn(const struct apus_dp_writer *w, struct apus_dp_writer_state *s,

@@ -3,12 +3,14 @@
  * What a content filter costs a sample: compiled expressions over the CDR bytes of a ShapeType, beside the
  * same predicates written by hand in C over the same bytes, with the same checks of every length. The
  * arguments turn passing into rejecting samples, since a filter may stop early. Compilation is timed too:
- * it happens when a filter is set, never when a sample comes. Last, the index of many filters, one of which
- * passes.
+ * it happens when a filter is set, never when a sample comes. Last, many filters, one of which passes: the
+ * index alone, and the whole write of a sample with such readers, each at an address of its own, without the
+ * kernel: serialised, stored, judged, sent to the one, and, if reliable, acknowledged by it.
  */
 #include "bench/micro/context.h"
 #include "control/filter_index.h"
 #include "dataplane/filter_index.h"
+#include "tests/dataplane/fan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -266,6 +268,101 @@ static void many_ranges(struct bench_state *s)
 	many(s, "x BETWEEN %u AND %u", true);
 }
 
+/* ---- many readers ---- */
+
+static struct fan fan;
+
+static const char *symbol_of(void *user, uint32_t reader, char text[128])
+{
+	(void)user;
+	snprintf(text, 128, "color = 'X%04u'", reader);
+	return text;
+}
+
+static const char *range_of(void *user, uint32_t reader, char text[128])
+{
+	(void)user;
+	snprintf(text, 128, "x BETWEEN %u AND %u", 10 * reader, 10 * reader + 9);
+	return text;
+}
+
+static const char *no_filter(void *user, uint32_t reader, char text[128])
+{
+	(void)user;
+	(void)reader;
+	(void)text;
+	return NULL;
+}
+
+/* Whole writes, each of which one reader passes. A microsecond of injected time lies between two, so timers
+ * run as they would at a million samples a second. */
+static void write_to(struct bench_state *s, uint32_t count, fan_expression_fn *expression,
+		     bool reliable, uint32_t colors)
+{
+	const struct fan_options o = {.reliable = reliable, .depth = 1, .max_samples = 1024};
+	static uint32_t acks[10000];
+	static char color[10000][8];
+	static apus_seq latest;
+
+	fan_init(&fan, count, expression, NULL, &o);
+	for (uint32_t i = 0; i < 10000; i++) {
+		snprintf(color[i], sizeof(color[i]), "X%04u", i);
+		acks[i] = 1;
+	}
+	latest = 0;
+	fan.datagrams = 0;
+	for (uint32_t i = 0; i < count; i++) /* the first touch of everything */
+		fan_write(&fan, color[i % colors], (int32_t)(10 * i));
+	while (bench_keep_running_batch(s, BATCH)) {
+		for (uint32_t i = 0; i < BATCH; i++) {
+			uint32_t r = (uint32_t)(latest++ * 7919 % count);
+
+			fan.now.ns += 1000;
+			if (fan_write(&fan, color[r % colors], (int32_t)(10 * r)) != 0)
+				bench_skip(s, "a sample was refused");
+			if (reliable)
+				fan_ack(&fan, r, fan.writer->last, 0, ++acks[r]);
+		}
+		apus_dp_worker_take_turn(fan.worker);
+		apus_dp_worker_poll(fan.worker, fan.now);
+		apus_dp_worker_end_turn(fan.worker);
+	}
+	if (fan.datagrams < (uint64_t)latest)
+		bench_skip(s, "samples are missing");
+	bench_items(s, bench_iterations(s));
+	fan_fini(&fan);
+}
+
+static void write_symbols(struct bench_state *s)
+{
+	write_to(s, (uint32_t)bench_range(s, 0), symbol_of, false, 10000);
+}
+
+static void write_ranges(struct bench_state *s)
+{
+	write_to(s, (uint32_t)bench_range(s, 0), range_of, false, 1);
+}
+
+static void write_symbols_reliable(struct bench_state *s)
+{
+	write_to(s, (uint32_t)bench_range(s, 0), symbol_of, true, 10000);
+}
+
+static void write_ranges_reliable(struct bench_state *s)
+{
+	write_to(s, (uint32_t)bench_range(s, 0), range_of, true, 1);
+}
+
+static void write_unfiltered(struct bench_state *s)
+{
+	write_to(s, 1, no_filter, false, 1);
+}
+
+static void write_unfiltered_reliable(struct bench_state *s)
+{
+	write_to(s, 1, no_filter, true, 1);
+}
+
 static void sized(const char *name, void (*run)(struct bench_state *))
 {
 	struct bench *b = bench_register(name, run);
@@ -295,5 +392,11 @@ int main(int argc, char **argv)
 	bench_register("filter/compile/ten_terms", compile_ten);
 	sized("filter/many/symbols", many_symbols);
 	sized("filter/many/ranges", many_ranges);
+	bench_register("filter/write/unfiltered", write_unfiltered);
+	sized("filter/write/symbols", write_symbols);
+	sized("filter/write/ranges", write_ranges);
+	bench_register("filter/write_reliable/unfiltered", write_unfiltered_reliable);
+	sized("filter/write_reliable/symbols", write_symbols_reliable);
+	sized("filter/write_reliable/ranges", write_ranges_reliable);
 	return micro_main(argc, argv);
 }

@@ -82,7 +82,7 @@ static void settle(int wanted)
 	wire_run(&pair, 20 * APUS_NS_PER_MS);
 	assert_int_equal(taken, wanted);
 	assert_int_equal(ends.writer->min_acked, ends.writer->last);
-	assert_int_equal(ends.writer->states[ends.writer->order[0]].left_out_bytes, 0);
+	assert_int_equal(ends.writer->states[ends.writer->order[0]].pending_bytes, 0);
 	assert_int_equal(ends.writer->states[ends.writer->order[0]].waiting_seq, 0);
 	assert_int_equal(apus_counter_get(&ends.writer->counters.repairs), 0);
 }
