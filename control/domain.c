@@ -526,12 +526,14 @@ int apus_participant_create(const struct apus_config *config,
 	return rc;
 }
 
-void apus_participant_destroy(struct apus_participant *participant)
+int apus_participant_destroy(struct apus_participant *participant)
 {
 	if (!participant)
-		return;
+		return 0;
 	if (!apus_dp_alive(participant->fork_count))
-		return; /* the parent's threads do not exist here: nothing can be taken down */
+		return APUS_ECLOSED; /* the parent's threads do not exist here: nothing can be taken down */
+	if (apus_ctl_domain_is_calling(participant))
+		return APUS_EDEADLK;
 	apus_ctl_domain_delete_entities(participant);
 	stop_control(participant);
 	pthread_mutex_lock(&participant->lock);
@@ -540,6 +542,7 @@ void apus_participant_destroy(struct apus_participant *participant)
 	apus_dp_worker_end_turn(participant->control);
 	pthread_mutex_unlock(&participant->lock);
 	close_parts(participant);
+	return 0;
 }
 
 struct apus_guid apus_participant_guid(const struct apus_participant *participant)
@@ -555,6 +558,7 @@ uint32_t apus_participant_worker_count(const struct apus_participant *participan
 int apus_worker_poll(struct apus_participant *participant, uint32_t idx)
 {
 	struct apus_dp_worker *w;
+	struct apus_mono now;
 	int work;
 
 	if (!apus_dp_alive(participant->fork_count))
@@ -566,7 +570,10 @@ int apus_worker_poll(struct apus_participant *participant, uint32_t idx)
 		return APUS_ENOTSUP;
 	if (!apus_dp_worker_try_turn(w))
 		return APUS_EAGAIN;
-	work = apus_dp_worker_poll(w, apus_mono_now());
+	now = apus_mono_now();
+	work = apus_dp_worker_poll(w, now);
+	if (work == 0 && w->event_fd >= 0)
+		apus_dp_worker_fd_lower(w, now);
 	apus_dp_worker_end_turn(w);
 	if (apus_dp_target_is_pending(&w->listeners))
 		apus_ctl_domain_listen(participant, w);
@@ -583,8 +590,10 @@ int apus_worker_fd(struct apus_participant *participant, uint32_t idx)
 	if (idx >= participant->worker_count)
 		return APUS_EINVAL;
 	w = participant->workers[idx];
+	if (w->spawned)
+		return APUS_ENOTSUP;
 	apus_dp_worker_take_turn(w);
-	fd = apus_dp_queue_fd(w->config.queue);
+	fd = apus_dp_worker_fd(w);
 	apus_dp_worker_end_turn(w);
 	return fd;
 }

@@ -127,8 +127,9 @@ struct apus_participant {
 	struct apus_counter malformed_records; /* discovery samples that did not decode */
 
 	/* Listeners: all but the target's atomics under listen_lock, which comes before `lock`. */
-	pthread_mutex_t listen_lock; /* recursive */
-	uint32_t listen_depth;       /* 1 while somebody is calling */
+	pthread_mutex_t listen_lock;    /* recursive */
+	uint32_t listen_depth;          /* 1 while somebody is calling */
+	_Atomic uint64_t listen_missed; /* workers that found listen_lock taken; domain_listen.c */
 	struct apus_listener listener;
 	struct apus_dp_listening *listenings;     /* of all its endpoints */
 	struct apus_dp_listening *listen_current; /* being called; NULL once it is gone */
@@ -157,6 +158,8 @@ void apus_ctl_domain_listen_begin(struct apus_participant *p, struct apus_dp_lis
 void apus_ctl_domain_listen_end(struct apus_participant *p, struct apus_dp_listening *l);
 /** Calls the listeners that a worker is to call; between its turns. */
 void apus_ctl_domain_listen(void *user, struct apus_dp_worker *worker);
+/** True inside a callback of one of the participant's listeners, which cannot outlive the participant. */
+bool apus_ctl_domain_is_calling(struct apus_participant *p);
 int apus_ctl_domain_listen_open(struct apus_participant *p);
 void apus_ctl_domain_listen_close(struct apus_participant *p);
 

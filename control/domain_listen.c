@@ -4,8 +4,8 @@
  *
  * One recursive lock a participant serialises all callbacks, so that an entity can be deleted from any of them
  * and a listener that was replaced is not running any more. It comes before control's lock and before every turn,
- * and callbacks run with nothing else held. A worker whose callbacks would have to wait for another's tries again
- * after its next turn.
+ * and callbacks run with nothing else held. A worker whose callbacks would have to wait for another's goes to
+ * sleep, and is woken by whoever gives the lock up.
  */
 #include "control/domain.h"
 
@@ -94,6 +94,42 @@ static void set_watch(struct apus_dp_listening *l, struct apus_dp_watch *watch, 
 		apus_ctl_domain_watch_reader(l->reader, watch, mask);
 }
 
+/* --- the lock ------------------------------------------------------------------------------------- */
+
+/* A bit a worker. */
+_Static_assert(APUS_CTL_CORES_MAX <= 64, "a worker has a bit in listen_missed");
+
+/* Gives the listeners' lock up. M1: the exchange comes after the unlocking, and M2 before a second try; both are
+ * read-modify-writes of one word, so either M1 sees the bit, or that try comes after this unlocking. */
+static void unlock(struct apus_participant *p)
+{
+	uint64_t missed;
+
+	pthread_mutex_unlock(&p->listen_lock);
+	missed = atomic_exchange(&p->listen_missed, 0); /* M1, seq_cst */
+	for (uint32_t i = 0; missed; i++, missed >>= 1)
+		if (missed & 1)
+			apus_dp_worker_wake(p->workers[i]);
+}
+
+static uint64_t worker_bit(const struct apus_participant *p, const struct apus_dp_worker *worker)
+{
+	uint32_t i = 0;
+
+	while (p->workers[i] != worker)
+		i++;
+	return UINT64_C(1) << i;
+}
+
+/* The lock, or false: the worker will be woken. */
+static bool try_lock(struct apus_participant *p, struct apus_dp_worker *worker)
+{
+	if (pthread_mutex_trylock(&p->listen_lock) == 0)
+		return true;
+	atomic_fetch_or(&p->listen_missed, worker_bit(p, worker)); /* M2, seq_cst */
+	return pthread_mutex_trylock(&p->listen_lock) == 0;
+}
+
 /* --- masks ---------------------------------------------------------------------------------------- */
 
 static uint32_t writer_mask(const struct apus_listener *l)
@@ -173,7 +209,7 @@ static void set_listener(struct apus_participant *p, struct apus_dp_listening *l
 	pthread_mutex_lock(&p->listen_lock);
 	l->listener = listener ? *listener : (struct apus_listener){0};
 	apply(p, l);
-	pthread_mutex_unlock(&p->listen_lock);
+	unlock(p);
 }
 
 int apus_writer_set_listener(struct apus_writer *writer, const struct apus_listener *listener)
@@ -211,7 +247,7 @@ int apus_participant_set_listener(struct apus_participant *participant,
 	p->listener = listener ? *listener : (struct apus_listener){0};
 	for (struct apus_dp_listening *l = p->listenings; l; l = l->next)
 		apply(p, l);
-	pthread_mutex_unlock(&p->listen_lock);
+	unlock(p);
 	return 0;
 }
 
@@ -224,7 +260,7 @@ void apus_ctl_domain_listen_begin(struct apus_participant *p, struct apus_dp_lis
 		l->next->link = &l->next;
 	p->listenings = l;
 	apply(p, l);
-	pthread_mutex_unlock(&p->listen_lock);
+	unlock(p);
 }
 
 void apus_ctl_domain_listen_end(struct apus_participant *p, struct apus_dp_listening *l)
@@ -237,7 +273,7 @@ void apus_ctl_domain_listen_end(struct apus_participant *p, struct apus_dp_liste
 		l->next->link = l->link;
 	if (p->listen_current == l)
 		p->listen_current = NULL;
-	pthread_mutex_unlock(&p->listen_lock);
+	unlock(p);
 }
 
 /* --- calling -------------------------------------------------------------------------------------- */
@@ -334,15 +370,21 @@ static int run(struct apus_participant *p, struct apus_dp_target *target)
 void apus_ctl_domain_listen(void *user, struct apus_dp_worker *worker)
 {
 	struct apus_participant *p = user;
+	bool locked = try_lock(p, worker);
 
-	if (pthread_mutex_trylock(&p->listen_lock) != 0)
-		return; /* another thread is calling: after the next turn */
+	if (worker->spawned)
+		worker->listen_missed = !locked;
+	if (!locked)
+		return; /* another thread is calling */
 	if (p->listen_depth == 0) {
 		p->listen_depth = 1;
 		run(p, &worker->listeners);
 		p->listen_depth = 0;
+	} else {
+		/* Inside a callback of its own: again when that has returned. M2. */
+		atomic_fetch_or(&p->listen_missed, worker_bit(p, worker));
 	}
-	pthread_mutex_unlock(&p->listen_lock);
+	unlock(p);
 }
 
 int apus_participant_dispatch(struct apus_participant *participant)
@@ -359,7 +401,7 @@ int apus_participant_dispatch(struct apus_participant *participant)
 		calls = run(p, &p->dispatch);
 		p->listen_depth = 0;
 	}
-	pthread_mutex_unlock(&p->listen_lock);
+	unlock(p);
 	return calls;
 }
 
@@ -374,6 +416,17 @@ int apus_participant_fd(struct apus_participant *participant)
 	if (apus_dp_target_is_pending(&p->dispatch))
 		apus_dp_target_raise(&p->dispatch);
 	return p->dispatch.fd;
+}
+
+bool apus_ctl_domain_is_calling(struct apus_participant *p)
+{
+	bool is;
+
+	/* Another thread's callback ends first; what is left is ours. */
+	pthread_mutex_lock(&p->listen_lock);
+	is = p->listen_depth > 0;
+	unlock(p);
+	return is;
 }
 
 /* --- life ----------------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
  * A waitset is a target of watches (dataplane/watch.h): what fires is looked at, and stays in the ready list as
  * long as it is true, so that a wait costs what changed and what is true, not what is attached.
  *
- * Lock order: waitset, condition, control's lock, turn.
+ * Lock order: `life`, waitset, condition, control's lock, turn.
  */
 #include "control/domain.h"
 
@@ -27,13 +27,18 @@
 
 enum kind { GUARD, STATUS, READ };
 
+/* Held by whoever ends a condition, a waitset or the endpoint of a condition, so that two of these may go in
+ * different threads at the same time; and by a wait that polls an endpoint's worker, which must not end meanwhile. */
+static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER;
+
 /* One condition in one waitset. */
 struct attachment {
 	struct apus_dp_watch watch;
 	struct apus_condition *condition;
 	struct apus_waitset *waitset;
-	struct attachment *of_condition; /* next; under the condition's lock */
-	struct attachment *of_waitset;   /* next; under the waitset's lock */
+	struct attachment *of_condition;               /* next; under the condition's lock */
+	struct attachment *of_waitset, **waitset_link; /* next; under the waitset's lock */
+	bool driven;                                   /* the endpoint's worker is, or was */
 };
 
 struct apus_condition {
@@ -56,7 +61,9 @@ struct apus_waitset {
 	pthread_mutex_t lock;
 	struct apus_dp_target target;
 	struct attachment *attachments;
+	uint32_t driven_count; /* attachments */
 	bool fd_used;
+	bool waiting; /* a thread is in apus_waitset_wait() */
 };
 
 /* --- conditions ----------------------------------------------------------------------------------- */
@@ -271,68 +278,95 @@ static void set_watch(struct apus_condition *c, struct apus_dp_watch *watch, uin
 		apus_ctl_domain_watch_reader(c->reader, watch, mask);
 }
 
-int apus_waitset_attach(struct apus_waitset *waitset, struct apus_condition *condition)
+/* Under the condition's lock. A condition is in few waitsets, a waitset may have thousands of conditions. */
+static struct attachment *find(const struct apus_condition *c, const struct apus_waitset *ws)
+{
+	struct attachment *a = c->attachments;
+
+	while (a && a->waitset != ws)
+		a = a->of_condition;
+	return a;
+}
+
+static struct apus_dp_worker *worker_of(const struct apus_condition *c)
+{
+	if (c->writer)
+		return c->writer->worker;
+	return c->reader ? c->reader->worker : NULL;
+}
+
+/* Under both locks. */
+static int join(struct apus_waitset *ws, struct apus_condition *c)
 {
 	struct attachment *a;
-	int rc = 0;
+
+	if (find(c, ws))
+		return APUS_EEXIST;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return APUS_ENOMEM;
+	a->watch.target = &ws->target;
+	a->watch.owner = a;
+	a->condition = c;
+	a->waitset = ws;
+	a->of_waitset = ws->attachments;
+	a->waitset_link = &ws->attachments;
+	if (a->of_waitset)
+		a->of_waitset->waitset_link = &a->of_waitset;
+	ws->attachments = a;
+	a->of_condition = c->attachments;
+	c->attachments = a;
+	a->driven = worker_of(c) && !worker_of(c)->spawned;
+	ws->driven_count += a->driven;
+	set_watch(c, &a->watch, c->mask);
+	apus_dp_watch_fire(&a->watch); /* it may be true already */
+	return 0;
+}
+
+int apus_waitset_attach(struct apus_waitset *waitset, struct apus_condition *condition)
+{
+	int rc;
 
 	if (!waitset || !condition)
 		return APUS_EINVAL;
 	pthread_mutex_lock(&waitset->lock);
-	for (a = waitset->attachments; a; a = a->of_waitset)
-		if (a->condition == condition)
-			rc = APUS_EEXIST;
-	a = rc == 0 ? calloc(1, sizeof(*a)) : NULL;
-	if (!a) {
-		pthread_mutex_unlock(&waitset->lock);
-		return rc ? rc : APUS_ENOMEM;
-	}
-	a->watch.target = &waitset->target;
-	a->watch.owner = a;
-	a->condition = condition;
-	a->waitset = waitset;
-	a->of_waitset = waitset->attachments;
-	waitset->attachments = a;
 	pthread_mutex_lock(&condition->lock);
-	a->of_condition = condition->attachments;
-	condition->attachments = a;
-	set_watch(condition, &a->watch, condition->mask);
-	apus_dp_watch_fire(&a->watch); /* it may be true already */
+	rc = join(waitset, condition);
 	pthread_mutex_unlock(&condition->lock);
 	pthread_mutex_unlock(&waitset->lock);
-	return 0;
+	return rc;
 }
 
-static void end_attachment(struct attachment *a)
+/* Under both locks. */
+static void part(struct attachment *a)
 {
 	struct apus_condition *c = a->condition;
 	struct attachment **link = &c->attachments;
 
-	pthread_mutex_lock(&c->lock);
 	while (*link != a)
 		link = &(*link)->of_condition;
 	*link = a->of_condition;
+	*a->waitset_link = a->of_waitset;
+	if (a->of_waitset)
+		a->of_waitset->waitset_link = a->waitset_link;
+	a->waitset->driven_count -= a->driven;
 	set_watch(c, &a->watch, 0);
-	pthread_mutex_unlock(&c->lock);
 	apus_dp_target_forget(&a->waitset->target, &a->watch);
 	free(a);
 }
 
 int apus_waitset_detach(struct apus_waitset *waitset, struct apus_condition *condition)
 {
-	struct attachment **link, *a;
+	struct attachment *a;
 
 	if (!waitset || !condition)
 		return APUS_EINVAL;
 	pthread_mutex_lock(&waitset->lock);
-	link = &waitset->attachments;
-	while (*link && (*link)->condition != condition)
-		link = &(*link)->of_waitset;
-	a = *link;
-	if (a) {
-		*link = a->of_waitset;
-		end_attachment(a);
-	}
+	pthread_mutex_lock(&condition->lock);
+	a = find(condition, waitset);
+	if (a)
+		part(a);
+	pthread_mutex_unlock(&condition->lock);
 	pthread_mutex_unlock(&waitset->lock);
 	return a ? 0 : APUS_ENOENT;
 }
@@ -357,6 +391,7 @@ void apus_condition_destroy(struct apus_condition *condition)
 
 	if (!condition)
 		return;
+	pthread_mutex_lock(&life);
 	while (condition->attachments)
 		apus_waitset_detach(condition->attachments->waitset, condition);
 	p = participant_of(condition);
@@ -365,6 +400,7 @@ void apus_condition_destroy(struct apus_condition *condition)
 		delist(condition);
 		pthread_mutex_unlock(&p->lock);
 	}
+	pthread_mutex_unlock(&life);
 	apus_ctl_filter_free(condition->query);
 	pthread_mutex_destroy(&condition->lock);
 	free(condition);
@@ -375,6 +411,7 @@ void apus_ctl_domain_conditions_end(struct apus_participant *p, struct apus_cond
 {
 	struct apus_condition *c;
 
+	pthread_mutex_lock(&life);
 	while ((c = *list)) {
 		pthread_mutex_lock(&c->lock);
 		for (struct attachment *a = c->attachments; a; a = a->of_condition)
@@ -386,6 +423,7 @@ void apus_ctl_domain_conditions_end(struct apus_participant *p, struct apus_cond
 		pthread_mutex_unlock(&p->lock);
 		pthread_mutex_unlock(&c->lock);
 	}
+	pthread_mutex_unlock(&life);
 }
 
 /* --- waiting -------------------------------------------------------------------------------------- */
@@ -415,8 +453,10 @@ void apus_waitset_destroy(struct apus_waitset *waitset)
 {
 	if (!waitset)
 		return;
+	pthread_mutex_lock(&life);
 	while (waitset->attachments)
 		apus_waitset_detach(waitset, waitset->attachments->condition);
+	pthread_mutex_unlock(&life);
 	close(waitset->target.fd);
 	pthread_mutex_destroy(&waitset->lock);
 	free(waitset);
@@ -456,17 +496,15 @@ static void find_driven(struct apus_waitset *ws, struct driven *d)
 	d->count = 0;
 	for (struct attachment *a = ws->attachments; a && d->count < DRIVEN_MAX;
 	     a = a->of_waitset) {
-		struct apus_condition *c = a->condition;
-		struct apus_dp_worker *w = NULL;
+		struct apus_dp_worker *w;
 		uint32_t i = 0;
 
-		pthread_mutex_lock(&c->lock);
-		if (c->writer)
-			w = c->writer->worker;
-		else if (c->reader)
-			w = c->reader->worker;
-		pthread_mutex_unlock(&c->lock);
-		if (!w || w->spawned)
+		if (!a->driven)
+			continue;
+		pthread_mutex_lock(&a->condition->lock);
+		w = worker_of(a->condition);
+		pthread_mutex_unlock(&a->condition->lock);
+		if (!w)
 			continue;
 		while (i < d->count && d->worker[i] != w)
 			i++;
@@ -475,20 +513,24 @@ static void find_driven(struct apus_waitset *ws, struct driven *d)
 	}
 }
 
-static void poll_driven(struct driven *d, int fd, int64_t left_ns)
+/* Polls the driven workers of what is attached; true if there are any. `life` keeps them. */
+static bool poll_driven(struct apus_waitset *ws, int *work_out)
 {
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	struct timespec nap = {0, left_ns < NAP_NS ? left_ns : NAP_NS};
-	int work = 0;
+	struct driven d;
 
-	for (uint32_t i = 0; i < d->count; i++) {
-		if (!apus_dp_worker_try_turn(d->worker[i]))
+	*work_out = 0;
+	pthread_mutex_lock(&life);
+	pthread_mutex_lock(&ws->lock);
+	find_driven(ws, &d);
+	pthread_mutex_unlock(&ws->lock);
+	for (uint32_t i = 0; i < d.count; i++) {
+		if (!apus_dp_worker_try_turn(d.worker[i]))
 			continue;
-		work += apus_dp_worker_poll(d->worker[i], apus_mono_now());
-		apus_dp_worker_end_turn(d->worker[i]);
+		*work_out += apus_dp_worker_poll(d.worker[i], apus_mono_now());
+		apus_dp_worker_end_turn(d.worker[i]);
 	}
-	if (work == 0)
-		ppoll(&p, 1, &nap, NULL);
+	pthread_mutex_unlock(&life);
+	return d.count > 0;
 }
 
 /* Sleeps, or polls driven workers, with the waitset unlocked; false if the time is over. */
@@ -496,37 +538,31 @@ static bool pass(struct apus_waitset *ws, struct apus_mono deadline)
 {
 	struct pollfd p = {.fd = ws->target.fd, .events = POLLIN};
 	int64_t left_ns = deadline.ns - apus_mono_now().ns;
-	struct timespec ts = {left_ns / APUS_NS_PER_SEC, left_ns % APUS_NS_PER_SEC};
-	struct driven d;
+	struct timespec ts;
+	bool driven = ws->driven_count > 0;
+	int work = 0;
 
 	if (left_ns <= 0)
 		return false;
-	find_driven(ws, &d);
 	pthread_mutex_unlock(&ws->lock);
-	if (d.count)
-		poll_driven(&d, p.fd, left_ns);
-	else
+	if (driven && poll_driven(ws, &work) && left_ns > NAP_NS)
+		left_ns = NAP_NS;
+	ts = (struct timespec){left_ns / APUS_NS_PER_SEC, left_ns % APUS_NS_PER_SEC};
+	if (work == 0)
 		ppoll(&p, 1, &ts, NULL);
 	pthread_mutex_lock(&ws->lock);
 	return true;
 }
 
-int apus_waitset_wait(struct apus_waitset *waitset, struct apus_condition **conditions_out,
-		      uint32_t max, int64_t timeout_ns)
+/* Under the waitset's lock. */
+static uint32_t wait_locked(struct apus_waitset *ws, struct apus_condition **out, uint32_t max,
+			    struct apus_mono deadline)
 {
-	struct apus_waitset *ws = waitset;
-	struct apus_mono deadline;
 	uint32_t count;
 
-	if (!ws || (!conditions_out && max) || timeout_ns < 0)
-		return APUS_EINVAL;
-	if (timeout_ns && apus_dp_worker_thread)
-		return APUS_EDEADLK;
-	deadline = timeout_ns ? apus_mono_add(apus_mono_now(), timeout_ns) : (struct apus_mono){0};
-	pthread_mutex_lock(&ws->lock);
 	/* seq_cst: before anything is lowered or looked at (watch.h). */
 	atomic_store(&ws->target.interest, 1);
-	while ((count = look(ws, conditions_out, max)) == 0) {
+	while ((count = look(ws, out, max)) == 0) {
 		apus_dp_target_lower(&ws->target);
 		if (apus_dp_target_is_pending(&ws->target))
 			continue;
@@ -538,7 +574,29 @@ int apus_waitset_wait(struct apus_waitset *waitset, struct apus_condition **cond
 		atomic_store(&ws->target.interest, 0);
 	else if (count)
 		apus_dp_target_raise(&ws->target); /* a level: true until a wait finds nothing */
-	pthread_mutex_unlock(&ws->lock);
+	return count;
+}
+
+int apus_waitset_wait(struct apus_waitset *waitset, struct apus_condition **conditions_out,
+		      uint32_t max, int64_t timeout_ns)
+{
+	struct apus_mono deadline;
+	uint32_t count;
+
+	if (!waitset || (!conditions_out && max) || timeout_ns < 0)
+		return APUS_EINVAL;
+	if (timeout_ns && apus_dp_worker_thread)
+		return APUS_EDEADLK;
+	deadline = timeout_ns ? apus_mono_add(apus_mono_now(), timeout_ns) : (struct apus_mono){0};
+	pthread_mutex_lock(&waitset->lock);
+	if (waitset->waiting) {
+		pthread_mutex_unlock(&waitset->lock);
+		return APUS_EAGAIN;
+	}
+	waitset->waiting = true;
+	count = wait_locked(waitset, conditions_out, max, deadline);
+	waitset->waiting = false;
+	pthread_mutex_unlock(&waitset->lock);
 	return count ? (int)count : APUS_ETIMEDOUT;
 }
 

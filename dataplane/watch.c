@@ -128,22 +128,36 @@ void apus_dp_watched_fire(struct apus_dp_watched *watched, uint32_t kinds)
 			apus_dp_watch_fire(w);
 }
 
+/* Adds `by` to the count of each kind of `mask`, and brings the mask of all in line. */
+static void count(struct apus_dp_watched *watched, uint32_t mask, int by)
+{
+	for (; mask; mask &= mask - 1) {
+		int bit = __builtin_ctz(mask);
+
+		watched->count[bit] += (uint32_t)by;
+		if (watched->count[bit])
+			watched->mask |= UINT32_C(1) << bit;
+		else
+			watched->mask &= ~(UINT32_C(1) << bit);
+	}
+}
+
 void apus_dp_watched_set(struct apus_dp_watched *watched, struct apus_dp_watch *watch,
 			 uint32_t mask)
 {
-	struct apus_dp_watch **link = &watched->first;
-
-	while (*link && *link != watch)
-		link = &(*link)->next;
-	if (*link)
-		*link = watch->next;
-	watch->next = NULL;
-	watch->mask = mask;
-	if (mask) {
+	count(watched, mask, 1);
+	count(watched, watch->mask, -1);
+	if (!watch->mask && mask) {
 		watch->next = watched->first;
+		watch->link = &watched->first;
+		if (watch->next)
+			watch->next->link = &watch->next;
 		watched->first = watch;
+	} else if (watch->mask && !mask) {
+		*watch->link = watch->next;
+		if (watch->next)
+			watch->next->link = watch->link;
+		watch->next = NULL;
 	}
-	watched->mask = 0;
-	for (struct apus_dp_watch *w = watched->first; w; w = w->next)
-		watched->mask |= w->mask;
+	watch->mask = mask;
 }

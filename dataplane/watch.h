@@ -29,15 +29,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** Kinds of status are bits below this one (enum apus_status_kind). */
+#define APUS_DP_STATUS_BITS 16
+
 struct apus_dp_target;
 
 /** One watch. Zero-initialise, set target and mask. */
 struct apus_dp_watch {
 	struct apus_dp_target *target;
-	uint32_t mask;              /* enum apus_status_kind; changes under lock and turn */
-	struct apus_dp_watch *next; /* of the endpoint's list */
-	void *owner;                /* the target's business */
-	_Atomic bool queued;        /* in the pending stack, or about to be */
+	uint32_t mask;                      /* enum apus_status_kind; changes under lock and turn */
+	struct apus_dp_watch *next, **link; /* of the endpoint's list, while mask is not 0 */
+	void *owner;                        /* the target's business */
+	_Atomic bool queued;                /* in the pending stack, or about to be */
 	struct apus_dp_watch *pending_next;
 	struct apus_dp_watch *ready_next; /* collected; the target's */
 	bool ready;
@@ -46,7 +49,8 @@ struct apus_dp_watch {
 /** The watches of one endpoint. Zero-initialise. */
 struct apus_dp_watched {
 	struct apus_dp_watch *first;
-	uint32_t mask; /* of all of them */
+	uint32_t mask;                       /* of all of them */
+	uint32_t count[APUS_DP_STATUS_BITS]; /* by kind: there may be thousands */
 };
 
 /** Somebody who waits. */

@@ -31,6 +31,7 @@ int apus_dp_worker_create(const struct apus_dp_worker_config *config,
 	while (buckets < config->match_max)
 		buckets *= 2;
 	w->config = *config;
+	w->event_fd = w->timer_fd = -1;
 	w->by_writer_mask = buckets - 1;
 	w->readers = calloc(config->endpoint_max, sizeof(*w->readers));
 	w->writers = calloc(config->endpoint_max, sizeof(*w->writers));
@@ -62,6 +63,10 @@ void apus_dp_worker_destroy(struct apus_dp_worker *worker)
 	if (!worker)
 		return;
 	apus_dp_queue_close(worker->config.queue);
+	if (worker->event_fd >= 0) {
+		close(worker->event_fd);
+		close(worker->timer_fd);
+	}
 	if (worker->wake_fd >= 0)
 		close(worker->wake_fd);
 	apus_dp_alarms_fini(&worker->alarms);
@@ -260,6 +265,8 @@ void apus_dp_worker_end_turn(struct apus_dp_worker *worker)
 	if (worker->ack_list)
 		send_acks(worker, apus_mono_now());
 	apus_dp_out_flush(&worker->out);
+	if (APUS_UNLIKELY(worker->event_fd >= 0))
+		apus_dp_worker_fd_arm(worker);
 	wake = must_wake(worker);
 	release_turn(worker);
 	if (wake)
@@ -322,7 +329,7 @@ static void one_turn(struct apus_dp_worker *w, enum apus_dp_idle idle)
 			apus_cpu_relax();
 		return;
 	}
-	if (apus_dp_target_is_pending(&w->listeners))
+	if (apus_dp_target_is_pending(&w->listeners) && !w->listen_missed)
 		apus_dp_worker_end_turn(w);
 	else
 		apus_dp_worker_sleep(w, INT64_MAX);

@@ -123,6 +123,7 @@ struct apus_dp_worker {
 
 	struct apus_dp_alarms alarms;
 	struct apus_dp_target listeners; /* watches of the listeners this worker calls */
+	bool listen_missed; /* it could not call them, and will be woken when it can; its thread's */
 
 	/* What a call decodes on the way, e.g. apus_write_cdr() to check it. The turn's. */
 	void *scratch;
@@ -131,6 +132,9 @@ struct apus_dp_worker {
 	/* Sleeping (idle = block). */
 	_Atomic int64_t sleep_until_ns; /* 0 = awake; W1 */
 	int wake_fd;                    /* eventfd */
+	/* Driven, once somebody has asked for a descriptor (worker_fd.c); under the turn. -1: nobody has. */
+	int event_fd, timer_fd;
+	int64_t timer_due_ns; /* what timer_fd is armed for; INT64_MAX: nothing */
 	_Atomic bool stop;
 	pthread_t thread;
 	bool spawned;
@@ -175,6 +179,15 @@ void apus_dp_worker_finish(struct apus_dp_worker *worker, struct apus_mono now);
 int apus_dp_worker_sleep(struct apus_dp_worker *worker, int64_t until_ns);
 /** Ends a sleep; any thread. */
 void apus_dp_worker_wake(struct apus_dp_worker *worker);
+
+/** worker_fd.c, all under the turn: a descriptor that is readable while a driven worker should be polled; made when
+ *  first asked for. Or APUS_EIO. */
+int apus_dp_worker_fd(struct apus_dp_worker *worker);
+/** The turn ends: its timers count. */
+void apus_dp_worker_fd_arm(struct apus_dp_worker *worker);
+/** A poll found nothing to do: what raised the descriptor is over, but for what is pending for listeners, which the
+ *  caller looks at next. */
+void apus_dp_worker_fd_lower(struct apus_dp_worker *worker, struct apus_mono now);
 
 /** One bounded poll under the turn: a burst received, timers, acknowledgements, output. Returns the amount
  *  of work. */

@@ -38,8 +38,10 @@ struct apus_subscriber; /* <apus/group.h> */
 APUS_API int apus_participant_create(const struct apus_config *config,
 				     struct apus_participant **participant_out, char *why,
 				     size_t why_bytes);
-/** Deletes the participant and all its entities; announces the departure. Blocks briefly (< 1 s). */
-APUS_API void apus_participant_destroy(struct apus_participant *participant);
+/** Deletes the participant and all its entities; announces the departure. Blocks briefly (< 1 s), and as long as a
+ *  listener is being called by another thread. Returns 0 (NULL included), APUS_EDEADLK (inside a callback of one
+ *  of its listeners: nothing is done), APUS_ECLOSED. */
+APUS_API int apus_participant_destroy(struct apus_participant *participant);
 /** GUID of the participant. */
 APUS_API struct apus_guid apus_participant_guid(const struct apus_participant *participant);
 /** Number of workers (1…). */
@@ -55,8 +57,13 @@ APUS_API int apus_participant_report(const struct apus_participant *participant,
  * APUS_EAGAIN (another thread holds the turn), APUS_ENOTSUP (the worker is spawned).
  */
 APUS_API int apus_worker_poll(struct apus_participant *participant, uint32_t idx);
-/** A descriptor that becomes readable when worker `idx` has something to receive; for driven workers
- *  that sleep. Owned by the participant. Negative APUS_E… on error. */
+/**
+ * A descriptor for driven workers that sleep: readable (level-triggered) while worker `idx` has something to
+ * receive, a timer that is due, a change of its matches to adopt, or a listener to call. It is lowered by an
+ * apus_worker_poll() that returns 0, so poll until then before sleeping. Costs a system call whenever an earlier
+ * timer is started. Owned by the participant.
+ * Returns it, APUS_EINVAL, APUS_ENOTSUP (the worker is spawned), APUS_EIO, APUS_ECLOSED.
+ */
 APUS_API int apus_worker_fd(struct apus_participant *participant, uint32_t idx);
 
 /* ---- writers ------------------------------------------------------------------------------- */

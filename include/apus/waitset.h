@@ -6,9 +6,12 @@
  * Conditions are levels: a condition is true as long as what it stands for is, and a waitset reports it until
  * then. A waitset's descriptor fits poll(), epoll and io_uring loops; when it is readable, call
  * apus_waitset_wait() with a timeout of 0, which says what is true and lowers the descriptor if nothing is.
+ * Loops that are told of edges only (EPOLLET) go on until it returns APUS_ETIMEDOUT.
  *
  * Thread rule: any thread may call; one thread at a time waits on one waitset. A condition is destroyed by the
- * one who made it, before or after its endpoint: without its endpoint it is never true.
+ * one who made it, before, after or while its endpoint is deleted: without its endpoint it is never true.
+ * Conditions, waitsets and endpoints may be deleted by different threads at the same time, also while another
+ * thread waits; but nobody may use what is deleted, nor wait on a waitset that is.
  */
 #ifndef APUS_WAITSET_H
 #define APUS_WAITSET_H
@@ -74,8 +77,8 @@ APUS_API int apus_waitset_detach(struct apus_waitset *waitset, struct apus_condi
 
 /**
  * Waits until a condition is true, up to timeout_ns (0: looks once; APUS_INFINITE_NS). Returns how many are
- * true (1…max, stored in conditions_out, which may be NULL if max is 0), APUS_ETIMEDOUT, APUS_EDEADLK (on a
- * worker's thread, with a timeout other than 0). Sleeps; if a condition belongs to a driven worker, polls that
+ * true (1…max, stored in conditions_out, which may be NULL if max is 0), APUS_ETIMEDOUT, APUS_EAGAIN (another
+ * thread waits on it), APUS_EDEADLK (on a worker's thread, with a timeout other than 0). Sleeps; if a condition belongs to a driven worker, polls that
  * worker instead.
  */
 APUS_API int apus_waitset_wait(struct apus_waitset *waitset, struct apus_condition **conditions_out,
