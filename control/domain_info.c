@@ -131,6 +131,8 @@ static const struct named worker_counters[] = {
 	COUNTER(apus_dp_worker_counters, rx_unmatched, "rx.unmatched"),
 	COUNTER(apus_dp_worker_counters, rx_skipped, "rx.skipped"),
 	COUNTER(apus_dp_worker_counters, adoptions, "worker.adoptions"),
+	COUNTER(apus_dp_worker_counters, pulses, "worker.pulses"),
+	COUNTER(apus_dp_worker_counters, pulses_lost, "worker.pulses_lost"),
 };
 
 static const struct named queue_counters[] = {
@@ -143,11 +145,15 @@ static const struct named queue_counters[] = {
 	COUNTER(apus_dp_queue_counters, tx_bytes, "queue.tx_bytes"),
 	COUNTER(apus_dp_queue_counters, tx_dropped, "queue.tx_dropped"),
 	COUNTER(apus_dp_queue_counters, tx_segmented, "queue.tx_segmented"),
+	COUNTER(apus_dp_queue_counters, segment_refusals, "queue.segment_refusals"),
+	COUNTER(apus_dp_queue_counters, ring_switches, "queue.ring_switches"),
+	COUNTER(apus_dp_queue_counters, foreign_calls, "queue.foreign_calls"),
 	COUNTER(apus_dp_queue_counters, syscalls, "queue.syscalls"),
 };
 
 static const struct named graph_counters[] = {
 	COUNTER(apus_ctl_graph_counters, refused_participants, "discovery.refused.participants"),
+	COUNTER(apus_ctl_graph_counters, refused_local, "discovery.refused.local"),
 	COUNTER(apus_ctl_graph_counters, refused_writers, "discovery.refused.writers"),
 	COUNTER(apus_ctl_graph_counters, refused_readers, "discovery.refused.readers"),
 	COUNTER(apus_ctl_graph_counters, refused_bytes, "discovery.refused.bytes"),
@@ -170,6 +176,13 @@ static const struct named discovery_counters[] = {
 	COUNTER(apus_ctl_discovery_counters, orphans, "discovery.orphans"),
 	COUNTER(apus_ctl_discovery_counters, lapsed, "discovery.lapsed"),
 	COUNTER(apus_ctl_discovery_counters, departed, "discovery.departed"),
+};
+
+static const struct named publisher_counters[] = {
+	COUNTER(apus_ctl_publisher_counters, published, "snapshots.published"),
+	COUNTER(apus_ctl_publisher_counters, reclaimed, "snapshots.reclaimed"),
+	COUNTER(apus_ctl_publisher_counters, deferred, "snapshots.deferred"),
+	COUNTER(apus_ctl_publisher_counters, filters_refused, "snapshots.filters_refused"),
 };
 
 static const struct named type_counters[] = {
@@ -226,6 +239,19 @@ static const struct named reader_counters[] = {
 	COUNTER(apus_dp_reader_counters, results[APUS_DP_REFUSED], "reader.refused"),
 	COUNTER(apus_dp_reader_counters, results[APUS_DP_MALFORMED], "reader.malformed"),
 	COUNTER(apus_dp_reader_counters, values_refused, "reader.values_refused"),
+};
+
+static const struct named inbox_counters[] = {
+	COUNTER(apus_dp_inbox_counters, refusals[APUS_DP_REFUSED_INSTANCES],
+		"reader.refused.instances"),
+	COUNTER(apus_dp_inbox_counters, refusals[APUS_DP_REFUSED_SAMPLES],
+		"reader.refused.samples"),
+	COUNTER(apus_dp_inbox_counters, refusals[APUS_DP_REFUSED_PER_INSTANCE],
+		"reader.refused.per_instance"),
+	COUNTER(apus_dp_inbox_counters, refusals[APUS_DP_REFUSED_SLOTS], "reader.refused.slots"),
+	COUNTER(apus_dp_inbox_counters, sets_released, "reader.sets_released"),
+	COUNTER(apus_dp_inbox_counters, sets_dropped, "reader.sets_dropped"),
+	COUNTER(apus_dp_inbox_counters, late, "reader.late"),
 };
 
 static const struct named writer_counters[] = {
@@ -293,6 +319,8 @@ int apus_visit_stats(struct apus_participant *participant,
 	n += REPORT(graph_counters, &one, 1);
 	one = apus_ctl_discovery_counters(p->discovery);
 	n += REPORT(discovery_counters, &one, 1);
+	one = apus_ctl_publisher_counters(p->publisher);
+	n += REPORT(publisher_counters, &one, 1);
 	one = apus_ctl_types_counters(p->types);
 	n += REPORT(type_counters, &one, 1);
 	one = p;
@@ -303,11 +331,11 @@ int apus_visit_stats(struct apus_participant *participant,
 int apus_visit_reader_stats(struct apus_reader *reader,
 			    void (*visit)(const struct apus_stat *, void *), void *user)
 {
-	const void *one = &reader->dp->counters;
+	const void *one = &reader->dp->counters, *inbox = &reader->dp->inbox.counters;
 
 	if (!apus_dp_alive(reader->fork_count))
 		return APUS_ECLOSED;
-	return REPORT(reader_counters, &one, 1);
+	return REPORT(reader_counters, &one, 1) + REPORT(inbox_counters, &inbox, 1);
 }
 
 int apus_visit_writer_stats(struct apus_writer *writer,

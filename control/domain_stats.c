@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -68,28 +67,79 @@ static uint32_t match_rows(const struct apus_participant *p)
 	return p->config.matches < MATCH_ROWS ? p->config.matches : MATCH_ROWS;
 }
 
+/* The keeper's lock: it ends with the keeper, however that ends, and can be asked for without being taken. */
+static struct flock whole(short type)
+{
+	return (struct flock){.l_type = type, .l_whence = SEEK_SET};
+}
+
+/* Whether the path still names this file. */
+static bool is_named(const char *path, const struct stat *file)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && st.st_dev == file->st_dev && st.st_ino == file->st_ino;
+}
+
+/* What a keeper that was killed left behind goes, under its lock, and is not written over: others may have it
+ * mapped. Returns APUS_EAGAIN: look again; APUS_EINVAL: it is no counter file. */
+static int discard(const char *path, int fd)
+{
+	uint64_t magic = 0;
+
+	if (pread(fd, &magic, sizeof(magic), 0) != sizeof(magic) || magic != MAGIC)
+		return APUS_EINVAL;
+	return unlink(path) == 0 ? APUS_EAGAIN : APUS_EIO;
+}
+
+/* An empty file of that name, locked, or APUS_EEXIST, APUS_EINVAL, APUS_EIO, APUS_EAGAIN. */
+static int claim(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+	struct flock lock = whole(F_WRLCK);
+	struct stat st;
+	int rc = 0;
+
+	if (fd < 0)
+		return APUS_EIO;
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		rc = APUS_EINVAL;
+	else if (fcntl(fd, F_OFD_SETLK, &lock) != 0)
+		rc = APUS_EEXIST;
+	else if (fstat(fd, &st) != 0 || !is_named(path, &st))
+		rc = APUS_EAGAIN; /* somebody else has just discarded it */
+	else if (st.st_size > 0)
+		rc = discard(path, fd);
+	if (rc == 0)
+		return fd;
+	close(fd);
+	return rc;
+}
+
 int apus_ctl_domain_stats_open(struct apus_participant *p, char *why, size_t why_bytes)
 {
 	const char *path = p->config.stats_file;
 	uint32_t row_max = 1 + p->config.local_endpoints + match_rows(p);
 	void *map = MAP_FAILED;
-	int fd;
+	int fd = APUS_EAGAIN;
 
 	if (path[0] == '\0')
 		return 0;
-	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	/* The lock lasts as long as its keeper lives, however it ends. */
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
-		close(fd);
+	for (int i = 0; i < 8 && fd == APUS_EAGAIN; i++)
+		fd = claim(path);
+	if (fd == APUS_EEXIST) {
 		snprintf(why, why_bytes, "stats.file: \"%s\" is kept by another participant", path);
 		return APUS_EEXIST;
 	}
-	if (fd >= 0 && ftruncate(fd, 0) == 0 && ftruncate(fd, (off_t)file_bytes(row_max)) == 0)
+	if (fd >= 0 && ftruncate(fd, (off_t)file_bytes(row_max)) == 0)
 		map = mmap(NULL, file_bytes(row_max), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED) {
 		if (fd >= 0)
 			close(fd);
-		snprintf(why, why_bytes, "stats.file: cannot write \"%s\"", path);
+		snprintf(why, why_bytes,
+			 fd == APUS_EINVAL ? "stats.file: \"%s\" is there, and is no counter file"
+					   : "stats.file: cannot write \"%s\"",
+			 path);
 		return APUS_EIO;
 	}
 	p->stats = map;
@@ -283,6 +333,8 @@ struct apus_mono apus_ctl_domain_stats_turn(struct apus_participant *p, struct a
 		put_writer(p, w, now);
 	for (struct apus_reader *rd = p->readers; rd; rd = rd->next)
 		put_reader(p, rd, now);
+	for (uint32_t i = 1; i < f->row_count; i++)
+		r->matched += f->rows[i].kind <= APUS_STATS_READER ? f->rows[i].matched : 0;
 	put(r, "stats.unshown_matches", p->stats_unshown);
 	/* Relaxed: published by the sequence number. */
 	atomic_store_explicit(&f->mono_ns, now.ns, memory_order_relaxed);
@@ -296,6 +348,7 @@ struct apus_stats {
 	const struct apus_ctl_stats_file *file;
 	size_t bytes;
 	uint32_t row_max;
+	int fd;           /* to ask for its keeper's lock */
 	struct row *copy; /* row_max */
 };
 
@@ -317,14 +370,15 @@ int apus_stats_open(const char *path, struct apus_stats **stats_out)
 		return APUS_EENCODING;
 	}
 	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	close(fd);
 	s = calloc(1, sizeof(*s));
 	if (map == MAP_FAILED || !s) {
+		close(fd);
 		if (map != MAP_FAILED)
 			munmap(map, (size_t)st.st_size);
 		free(s);
 		return APUS_ENOMEM;
 	}
+	s->fd = fd;
 	s->file = map;
 	s->bytes = (size_t)st.st_size;
 	s->row_max = s->file->row_max;
@@ -342,8 +396,16 @@ void apus_stats_close(struct apus_stats *stats)
 	if (!stats)
 		return;
 	munmap((void *)(uintptr_t)stats->file, stats->bytes);
+	close(stats->fd);
 	free(stats->copy);
 	free(stats);
+}
+
+bool apus_stats_is_stale(const struct apus_stats *stats)
+{
+	struct flock lock = whole(F_RDLCK);
+
+	return fcntl(stats->fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
 
 uint32_t apus_stats_pid(const struct apus_stats *stats)

@@ -170,7 +170,7 @@ static enum apus_dp_admit_result refuse(struct apus_dp_inbox *inbox,
 					enum apus_dp_refusal refusal, struct apus_dp_admission *out)
 {
 	if (!a->refused_before) {
-		inbox->counters.refusals[refusal]++;
+		apus_counter_add(&inbox->counters.refusals[refusal], 1);
 		inbox->counters.rejected++;
 	}
 	/* A reliable writer offers it again; the window counts it as lost if it finally goes. */
@@ -287,7 +287,7 @@ static bool show_late(struct apus_dp_inbox *inbox, struct apus_dp_instance *inst
 	apus_dp_late_take(&inbox->late, idx);
 	instance->pins--;
 	show_sample(inbox, item.change, instance, &item.record, true, at, &out);
-	inbox->counters.late++;
+	apus_counter_add(&inbox->counters.late, 1);
 	inbox->lapsed++;
 	return true;
 }
@@ -316,7 +316,7 @@ static void flush_late(struct apus_dp_inbox *inbox, struct apus_dp_instance *ins
 		return;
 	why = apus_dp_history_room(&inbox->history, instance, instance->key_bytes);
 	drop_late(inbox, instance);
-	inbox->counters.refusals[why]++;
+	apus_counter_add(&inbox->counters.refusals[why], 1);
 	inbox->counters.rejected++;
 	inbox->counters.lost++;
 }
@@ -417,12 +417,12 @@ bool apus_dp_inbox_settle_set(struct apus_dp_inbox *inbox, uint32_t slot, struct
 
 	if (set->broken) {
 		drop_set(inbox, set);
-		inbox->counters.sets_dropped++;
+		apus_counter_add(&inbox->counters.sets_dropped, 1);
 	} else {
 		while ((instance = apus_dp_sets_pop(&inbox->history, set, &record, &change,
 						    &with_data)))
 			available |= release_one(inbox, instance, &record, change, with_data, now);
-		inbox->counters.sets_released++;
+		apus_counter_add(&inbox->counters.sets_released, 1);
 	}
 	*set = (struct apus_dp_set){.first = 0};
 	return available;

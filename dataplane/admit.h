@@ -13,6 +13,7 @@
 #ifndef APUS_DATAPLANE_ADMIT_H
 #define APUS_DATAPLANE_ADMIT_H
 
+#include "base/atomics.h"
 #include "dataplane/history.h"
 #include "dataplane/late.h"
 #include "dataplane/predicate.h"
@@ -100,13 +101,15 @@ struct apus_dp_inbox_options {
 };
 
 struct apus_dp_inbox_counters {
-	uint64_t results[APUS_DP_ADMIT_RESULTS];  /* by enum apus_dp_admit_result */
-	uint64_t refusals[APUS_DP_REFUSAL_KINDS]; /* DDS sample_rejected by reason, once a number */
-	uint64_t rejected;                        /* sum of refusals */
+	uint64_t results[APUS_DP_ADMIT_RESULTS]; /* by enum apus_dp_admit_result */
+	/* DDS sample_rejected by reason, once a number. Counters are shown to others at any time. */
+	struct apus_counter refusals[APUS_DP_REFUSAL_KINDS];
+	uint64_t rejected;  /* sum of refusals */
 	uint64_t lost;      /* displaced unread, and refused for good (best effort) */
 	uint64_t available; /* samples that became readable */
-	uint64_t sets_released, sets_dropped;
-	uint64_t late; /* samples shown late: rejected for their rate first, then stored */
+	struct apus_counter sets_released, sets_dropped;
+	struct apus_counter
+		late; /* samples shown late: rejected for their rate first, then stored */
 };
 
 /** Everything of one reader that admission changes. Must not move after init. */

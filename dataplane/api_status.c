@@ -359,7 +359,8 @@ int apus_reader_rejected_status(struct apus_reader *reader, struct apus_observer
 		.last_reason = r->last_refusal,
 		.last = r->last_refused,
 	};
-	memcpy(status_out->by_reason, r->inbox.counters.refusals, sizeof(status_out->by_reason));
+	for (int i = 0; i < APUS_REJECTED_KINDS; i++)
+		status_out->by_reason[i] = apus_counter_get(&r->inbox.counters.refusals[i]);
 	apus_dp_worker_end_turn(reader->worker);
 	status_out->change = moved(observer, APUS_DP_AT_REJECTED, status_out->total);
 	return status_out->change != 0;

@@ -36,16 +36,16 @@ static void print_guid(const struct apus_guid *guid)
 
 static bool print_json(const struct apus_stats_row *row, void *user)
 {
+	const bool *stale = user;
 	char topic[6 * 256 + 3];
 
-	(void)user;
 	if (text_to_json(row->topic, topic, sizeof(topic)) < 0)
 		return true;
 	printf("{\"kind\":\"%s\",\"guid\":\"", kinds[row->kind]);
 	print_guid(&row->guid);
 	printf("\",\"%s\":%s,\"matched\":%u,\"problem\":\"%s\",\"counters\":{",
 	       row->kind == APUS_STATS_PARTICIPANT ? "name" : "topic", topic, row->matched,
-	       row->problem);
+	       *stale && row->kind == APUS_STATS_PARTICIPANT ? "stale" : row->problem);
 	for (uint32_t i = 0; i < row->stat_count; i++)
 		printf("%s\"%s\":%" PRIu64, i ? "," : "", row->stats[i].name, row->stats[i].value);
 	puts("}}");
@@ -105,13 +105,43 @@ static int open_file(const char *path, struct apus_stats **stats)
 	return EXIT_DONE;
 }
 
-static int show(const char *path, bool (*print)(const struct apus_stats_row *, void *), void *user)
+/* What a participant that was killed left behind is told from what is kept, and no monitor is given it. */
+static int show_once(const char *path, const struct values *v)
+{
+	struct apus_stats *stats;
+	int rc = open_file(path, &stats);
+	bool stale;
+
+	if (rc != EXIT_DONE)
+		return rc;
+	stale = apus_stats_is_stale(stats);
+	if (stale)
+		fprintf(stderr, "%s: stale: process %u ended without removing it\n", path,
+			apus_stats_pid(stats));
+	rc = stale && v->prometheus ? 0
+				    : apus_stats_visit(stats,
+						       v->json         ? print_json
+						       : v->prometheus ? print_prometheus
+								       : print_text,
+						       &stale);
+	apus_stats_close(stats);
+	return rc < 0 ? complain_failed("%s: %s", path, apus_strerror(rc)) : EXIT_DONE;
+}
+
+static int show_live(const char *path, bool (*print)(const struct apus_stats_row *, void *),
+		     void *user)
 {
 	struct apus_stats *stats;
 	int rc = open_file(path, &stats);
 
 	if (rc != EXIT_DONE)
 		return rc;
+	if (apus_stats_is_stale(stats)) {
+		printf("%s: stale: process %u ended without removing it\n", path,
+		       apus_stats_pid(stats));
+		apus_stats_close(stats);
+		return EXIT_DONE;
+	}
 	rc = apus_stats_visit(stats, print, user);
 	apus_stats_close(stats);
 	return rc < 0 ? complain_failed("%s: %s", path, apus_strerror(rc)) : EXIT_DONE;
@@ -129,11 +159,7 @@ static int run_stats(const struct command *command, int argc, char **argv)
 	if (v.json && v.prometheus)
 		return complain("--json and --prometheus exclude each other");
 	for (int i = 0; i < words && rc == EXIT_DONE; i++)
-		rc = show(argv[i],
-			  v.json         ? print_json
-			  : v.prometheus ? print_prometheus
-					 : print_text,
-			  NULL);
+		rc = show_once(argv[i], &v);
 	return rc;
 }
 
@@ -251,7 +277,7 @@ static int run_top(const struct command *command, int argc, char **argv)
 			if (n && access(argv[i], F_OK) != 0 && ++gone < words)
 				continue;
 			t[i].row = 0;
-			rc = show(argv[i], print_top, &t[i]);
+			rc = show_live(argv[i], print_top, &t[i]);
 			t[i].seconds = (double)interval_ms / 1e3;
 		}
 		fflush(stdout);

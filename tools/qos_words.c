@@ -212,6 +212,16 @@ static void print_time_filter(const struct apus_qos *qos, char *out)
 	print_duration(qos->time_filter_ns, 0, out);
 }
 
+static bool read_time_filter_late(struct qos_words *w, const char *value)
+{
+	uint8_t on;
+
+	if (!read_choice(value, "off|on", &on))
+		return false;
+	w->qos.time_filter_late = on;
+	return true;
+}
+
 static bool read_partition(struct qos_words *w, const char *value)
 {
 	size_t bytes = strlen(value) + 1;
@@ -401,6 +411,8 @@ static const struct word table[] = {
 	 print_lifespan},
 	{"time_filter", DURATIONS, APUS_POLICY_TIME_BASED_FILTER, READERS, read_time_filter,
 	 print_time_filter},
+	{"time_filter_late", "on or off", APUS_POLICY_TIME_BASED_FILTER, READERS,
+	 read_time_filter_late, NULL},
 	{"partition", "up to 64 names separated by ;", APUS_POLICY_PARTITION, BOTH, read_partition,
 	 NULL},
 	{"presentation", "instance, topic or group, then ;coherent, ;ordered or both in this order",
@@ -521,6 +533,8 @@ static const char *contradiction(int policy)
 {
 	switch (policy) {
 	case APUS_POLICY_DEADLINE: return "it must not be shorter than the time_filter";
+	case APUS_POLICY_TIME_BASED_FILTER:
+		return "time_filter_late needs a time_filter, reliability=reliable and no coherent sets";
 	case APUS_POLICY_PARTITION: return "a name has at most 255 bytes";
 	case APUS_POLICY_RESOURCE_LIMITS: return "max_samples is too small for the history";
 	default: return "it contradicts the rest";

@@ -33,7 +33,8 @@ struct apus_stats_row {
 	const char *topic;     /**< of a participant: its name */
 	const char
 		*problem; /**< "" or what stands out: "behind", "not alive", "silent" (demoted) */
-	uint32_t matched;
+	uint32_t
+		matched; /**< endpoints matched; of a participant: with all its endpoints together */
 	const struct apus_stat *stats;
 	uint32_t stat_count;
 };
@@ -41,6 +42,9 @@ struct apus_stats_row {
 /** Maps a file. Returns 0, APUS_ENOENT, APUS_ENOMEM, APUS_EENCODING (not such a file, or of another version). */
 APUS_API int apus_stats_open(const char *path, struct apus_stats **stats_out);
 APUS_API void apus_stats_close(struct apus_stats *stats);
+/** True if its keeper has ended without removing it: these are its last counters. A participant that is given the
+ *  same file takes it over. */
+APUS_API bool apus_stats_is_stale(const struct apus_stats *stats);
 /** Process that keeps it, and when it was brought up to date (monotonic ns of this machine). */
 APUS_API uint32_t apus_stats_pid(const struct apus_stats *stats);
 APUS_API int64_t apus_stats_time_ns(const struct apus_stats *stats);

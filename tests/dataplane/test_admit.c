@@ -216,7 +216,7 @@ static void admission_table(void **state)
 	assert_int_equal(c->available, 1);
 	assert_int_equal(c->lost, 1);
 	assert_int_equal(c->rejected, 1);
-	assert_int_equal(c->refusals[APUS_DP_REFUSED_SAMPLES], 1);
+	assert_int_equal(c->refusals[APUS_DP_REFUSED_SAMPLES].value, 1);
 	/* Reliable: offered again, so not lost yet, and rejected once a number. */
 	a.reliable = true;
 	apus_dp_admit(&f.inbox, &a, ms(2), &f.out);
@@ -636,7 +636,7 @@ static void random_rejections_leave_no_trace(void **state)
 static void catch_up(struct fixture *f, int64_t t, uint64_t late)
 {
 	apus_dp_inbox_catch_up(&f->inbox, ms(t));
-	assert_int_equal(f->inbox.counters.late, late);
+	assert_int_equal(f->inbox.counters.late.value, late);
 }
 
 /** The last suppressed sample of each instance is shown at its instant, and the separation starts there. */
@@ -673,7 +673,7 @@ static void the_last_suppressed_comes_late(void **state)
 	assert_int_equal(take_all(&f, 150), 1);
 	assert_int_equal(admit(&f, 0, "A", 199), APUS_DP_REJECTED_RATE);
 	assert_int_equal(admit(&f, 0, "A", 200), APUS_DP_REJECTED_RATE);
-	assert_int_equal(f.inbox.counters.late, 2);
+	assert_int_equal(f.inbox.counters.late.value, 2);
 	fini(&f); /* gives back what waits */
 }
 
@@ -697,13 +697,13 @@ static void what_waits_precedes_the_end(void **state)
 	assert_int_equal(take_all(&f, 20), 3);
 	/* Another's unregistration is none of its business. */
 	assert_int_equal(notice(&f, 3, "A", APUS_DP_UNREGISTER, 30), APUS_DP_NOTICE);
-	assert_int_equal(f.inbox.counters.late, 0);
+	assert_int_equal(f.inbox.counters.late.value, 0);
 	assert_int_equal(notice(&f, 0, "A", APUS_DP_DISPOSE, 30), APUS_DP_NOTICE);
-	assert_int_equal(f.inbox.counters.late, 1);
+	assert_int_equal(f.inbox.counters.late.value, 1);
 	assert_int_equal(instance(&f, "A")->state, APUS_STATE_DISPOSED);
 	assert_int_equal(instance(&f, "A")->sample_count, 1);
 	apus_dp_inbox_unmatch(&f.inbox, 1, ms(40));
-	assert_int_equal(f.inbox.counters.late, 2);
+	assert_int_equal(f.inbox.counters.late.value, 2);
 	assert_int_equal(instance(&f, "B")->state, APUS_STATE_NO_WRITERS);
 	assert_int_equal(instance(&f, "B")->sample_count, 1);
 	/* The lease of C's writer ends 60 ms after the sample that was stored. */
@@ -738,9 +738,9 @@ static void late_samples_may_come_to_nothing(void **state)
 	/* Full when its writer goes: lost and rejected, as any other. */
 	admit(&f, 0, "A", 210);
 	apus_dp_inbox_unmatch(&f.inbox, 0, ms(220));
-	assert_int_equal(f.inbox.counters.late, 1);
+	assert_int_equal(f.inbox.counters.late.value, 1);
 	assert_int_equal(f.inbox.counters.lost, 1);
-	assert_int_equal(f.inbox.counters.refusals[APUS_DP_REFUSED_SAMPLES], 1);
+	assert_int_equal(f.inbox.counters.refusals[APUS_DP_REFUSED_SAMPLES].value, 1);
 	fini(&f);
 
 	o = options(&f);

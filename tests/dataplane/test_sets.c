@@ -219,7 +219,7 @@ static void a_set_comes_whole(void **state)
 	assert_int_equal(reader[0]->inbox.history.withheld_count, 2);
 	say(0, 4, NULL, 0, END, 0, 0);
 	EXPECT(0, 2, 3);
-	assert_int_equal(counters(0)->sets_released, 1);
+	assert_int_equal(counters(0)->sets_released.value, 1);
 	assert_int_equal(counters(0)->results[APUS_DP_WITHHELD], 2);
 	/* Without marker: the next set, or a change outside sets, ends one. */
 	say(0, 5, "RED", 0, 5, 0, 0);
@@ -239,7 +239,7 @@ static void a_set_comes_whole(void **state)
 	say(0, 12, NULL, 0, END, 0, 0);
 	say(0, 13, "RED", 0, 0, 0, 0);
 	EXPECT(0, 13);
-	assert_int_equal(counters(0)->sets_dropped, 0);
+	assert_int_equal(counters(0)->sets_dropped.value, 0);
 	close_readers();
 }
 
@@ -268,7 +268,7 @@ static void an_incomplete_set_is_dropped(void **state)
 	say(0, 4, "BLUE", 0, 1, 0, 0);
 	say(0, 5, NULL, 0, END, 0, 0);
 	NOTHING(0);
-	assert_int_equal(counters(0)->sets_dropped, 1);
+	assert_int_equal(counters(0)->sets_dropped.value, 1);
 	assert_int_equal(counters(0)->results[APUS_DP_REJECTED_SET], 3);
 	/* The end is lost: what came is not shown. The next set is whole. */
 	say(0, 6, "RED", 0, 6, 0, 0);
@@ -277,12 +277,12 @@ static void an_incomplete_set_is_dropped(void **state)
 	NOTHING(0);
 	say(0, 9, NULL, 0, END, 0, 0);
 	EXPECT(0, 8);
-	assert_int_equal(counters(0)->sets_dropped, 2);
+	assert_int_equal(counters(0)->sets_dropped.value, 2);
 	/* A set that begins in numbers never written, or before our time, is no set. */
 	say(0, 10, "RED", 0, 99, 0, 0);
 	say(0, 11, NULL, 0, END, 0, 0);
 	NOTHING(0);
-	assert_int_equal(counters(0)->sets_dropped, 3);
+	assert_int_equal(counters(0)->sets_dropped.value, 3);
 	close_readers();
 }
 
@@ -306,7 +306,7 @@ static void best_effort_drops_what_loss_has_torn(void **state)
 	say(0, 17, "RED", 0, 14, 0, 0);
 	say(0, 18, NULL, 0, END, 0, 0);
 	EXPECT(0, 14, 17);
-	assert_int_equal(counters(0)->sets_dropped, 2);
+	assert_int_equal(counters(0)->sets_dropped.value, 2);
 	close_readers();
 }
 
@@ -331,7 +331,7 @@ static void sets_are_charged_to_the_limits(void **state)
 	assert_int_equal(reader[0]->inbox.history.withheld_count, 0);
 	say(0, 13, NULL, 0, END, 0, 0);
 	NOTHING(0);
-	assert_int_equal(counters(0)->sets_dropped, 1);
+	assert_int_equal(counters(0)->sets_dropped.value, 1);
 	assert_int_equal(counters(0)->results[APUS_DP_REJECTED_SET], 6);
 	say(0, 14, "RED", 0, 0, 0, 0);
 	EXPECT(0, 14);
@@ -360,7 +360,7 @@ static void a_departure_drops_an_open_set(void **state)
 	match(0, 0, true);
 	NOTHING(0);
 	assert_int_equal(reader[0]->inbox.history.withheld_count, 0);
-	assert_int_equal(counters(0)->sets_dropped, 1);
+	assert_int_equal(counters(0)->sets_dropped.value, 1);
 	close_readers();
 }
 
@@ -389,8 +389,8 @@ static void a_group_set_waits_for_all_writers(void **state)
 	EXPECT(1, 1);
 	say(0, 4, "RED", 0, 0, 0, 6);
 	EXPECT(0, 4);
-	assert_int_equal(counters(0)->sets_released, 1);
-	assert_int_equal(counters(1)->sets_released, 1);
+	assert_int_equal(counters(0)->sets_released.value, 1);
+	assert_int_equal(counters(1)->sets_released.value, 1);
 	/* A writer without part in the set says so by its marker, or by a later number. */
 	say(1, 3, "BLUE", 0, 3, 7, 7);
 	say(1, 4, NULL, 0, END, 7, 8);
@@ -412,8 +412,8 @@ static void a_group_set_breaks_as_a_whole(void **state)
 	say(1, 4, NULL, 0, END, 1, 6);
 	NOTHING(0);
 	NOTHING(1);
-	assert_int_equal(counters(0)->sets_dropped, 1);
-	assert_int_equal(counters(1)->sets_dropped, 1);
+	assert_int_equal(counters(0)->sets_dropped.value, 1);
+	assert_int_equal(counters(1)->sets_dropped.value, 1);
 	/* The next one is whole. */
 	say(0, 3, "RED", 0, 3, 7, 7);
 	say(1, 5, "BLUE", 0, 5, 7, 8);
@@ -426,7 +426,7 @@ static void a_group_set_breaks_as_a_whole(void **state)
 	say(0, 6, NULL, 0, END, 11, 13);
 	match(1, 0, true);
 	NOTHING(0);
-	assert_int_equal(counters(0)->sets_dropped, 2);
+	assert_int_equal(counters(0)->sets_dropped.value, 2);
 	close_readers();
 }
 

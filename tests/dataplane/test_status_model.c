@@ -386,7 +386,7 @@ static void a_million_steps(bool late)
 	/* It was no idle walk. */
 	assert_true(m.missed > 10000 && m.lapses > 10000 && m.rate > 10000 && m.ownership > 10000 &&
 		    m.expired > 1000 && m.rejected > 1000 && m.stored > 10000);
-	assert_int_equal(f.inbox.counters.late, m.late);
+	assert_int_equal(f.inbox.counters.late.value, m.late);
 	assert_true(late ? m.late > 10000 : m.late == 0);
 	apus_dp_inbox_fini(&f.inbox);
 	assert_int_equal(f.held, 0);

@@ -389,6 +389,32 @@ def listing():
     expect(code == 0 and "Square" not in out, f"ls after orderly departure: {out}")
 
 
+def stale(path):
+    """A participant that is killed leaves its file: it is called stale, and the next takes it over."""
+    reader = start_ready("sub", "Square", "--set", "stats.file=" + path, "--timeout", "15")
+    reader.kill()
+    reader.communicate(timeout=PATIENCE_S)
+    code, out, err = run("stats", path, "--json")
+    expect(code == 0 and json.loads(out.splitlines()[0])["problem"] == "stale" and
+           f"stale: process {reader.pid} ended" in err, f"stale: {out} {err}")
+    code, out, err = run("stats", path, "--prometheus")
+    expect(code == 0 and out == "" and "stale" in err, f"stale for a monitor: {out} {err}")
+    code, out, _ = run("top", path, "--count", "1")
+    expect(code == 0 and "stale" in out and "Square" not in out, f"stale in top: {out}")
+    reader = start_ready("sub", "Square", "--set", "stats.file=" + path, "--timeout", "15")
+    code, out, err = run("stats", path, "--json")
+    expect(code == 0 and json.loads(out.splitlines()[0])["problem"] == "" and err == "",
+           f"taken over: {out} {err}")
+    reader.terminate()
+    reader.communicate(timeout=PATIENCE_S)
+    with open(path, "w", encoding="utf-8") as other:
+        other.write("somebody's notes, not to be written over")
+    refused(["sub", "Square", "--set", "stats.file=" + path], 3, "no counter file")
+    with open(path, encoding="utf-8") as other:
+        expect(other.read().startswith("somebody's notes"), "a file of another kind was written over")
+    os.unlink(path)
+
+
 def counters(directory):
     """`apus stats` and `apus top` of a running participant, as text, JSON and for Prometheus; of other files."""
     path = os.path.join(directory, "counters")
@@ -416,10 +442,12 @@ def counters(directory):
     expect(code == 0 and "reader " in out and "status.available" in out, f"text: {out[:300]}")
     code, out, _ = run("top", path, "--count", "2", "--interval", "50")
     expect(code == 0 and out.count("Square") == 2 and out.count("losses 0  ok") == 2, f"top: {out}")
+    expect(rows and rows[0]["matched"] == 1, f"of the participant: {rows[:1]}")
     for process in (writer, reader):
         process.terminate()
         process.communicate(timeout=PATIENCE_S)
     expect(not os.path.exists(path), "the file is left behind")
+    stale(path)
     refused(["stats"], 2, "name the counter files")
     refused(["top"], 2, "counter files")
     refused(["stats", path, "--json", "--prometheus"], 2, "exclude")

@@ -211,6 +211,12 @@ static void contradictions(void **state)
 	refused("time_filter=20ms,deadline=10ms", false, 17, 13,
 		"deadline: it must not be shorter than the time_filter");
 	accepted("time_filter=20ms,deadline=20ms", false);
+	assert_true(accepted("reliability=reliable,time_filter=20ms,time_filter_late=on", false)
+			    ->time_filter_late);
+	refused("reliability=reliable,time_filter_late=on", false, 21, 19,
+		"time-based filter: time_filter_late needs a time_filter, reliability=reliable and "
+		"no coherent sets");
+	refused("time_filter_late=on", true, 0, 16, "time_filter_late is for readers only");
 	refused("history=keep_last:5,max_samples=4", true, 20, 13,
 		"resource limits: max_samples is too small for the history");
 	accepted("history=keep_last:5,max_samples=5", true);

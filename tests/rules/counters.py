@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goal: every counter has a name that others see, and docs/counters.md tells when it moves.
+
+Method: the fields of all counter structs against the tables that export them; then the names that are exported, and those
+put into counter files, against the page, in both directions. Usage: counters.py SOURCE_DIR
+"""
+
+import glob
+import os
+import re
+import sys
+
+root = sys.argv[1]
+HEADERS = ["dataplane/*.h", "dataplane/io/*.h", "control/*.h"]
+
+
+def read(path):
+    with open(os.path.join(root, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def fields():
+    """(struct, field) of every counter in a struct whose name ends in _counters."""
+    for pattern in HEADERS:
+        for path in glob.glob(os.path.join(root, pattern)):
+            text = re.sub(r"/\*.*?\*/", "", read(path), flags=re.S)
+            for name, body in re.findall(r"^struct (\w+_counters) \{(.*?)^\};", text, re.S | re.M):
+                for declaration in re.findall(r"struct apus_counter\s+([^;]+);", body):
+                    for field in declaration.split(","):
+                        yield name, re.match(r"\w+", field.strip()).group()
+
+
+info, stats = read("control/domain_info.c"), read("control/domain_stats.c")
+entries = re.findall(r'COUNTER\(\s*(\w+),\s*([\w.]+)[^",]*,\s*"([^"]+)"', info)
+shown = {(struct, field.split(".")[-1]) for struct, field, _ in entries}
+names = {name for _, _, name in entries}
+names |= set(re.findall(r'put\(r, "([^"]+)"', stats)) | {"stats.dropped"}
+documented = set(re.findall(r"`([a-z_]+\.[a-z_.]+)`", read("docs/counters.md"))) - {"stats.file"}
+
+wrong = [f"{struct}.{field} is exported by no name" for struct, field in sorted(set(fields()))
+         if (struct, field) not in shown and not (struct == "apus_ctl_type_lookup_counters" and
+                                                  ("apus_participant", field) in shown)]
+wrong += [f"{name} is not in docs/counters.md" for name in sorted(names - documented)]
+wrong += [f"docs/counters.md tells of {name}, which is not there" for name in sorted(documented - names)]
+print("\n".join(wrong))
+sys.exit(1 if wrong or len(names) < 100 else 0)
