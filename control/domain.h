@@ -114,7 +114,6 @@ struct apus_participant {
 	struct apus_ctl_type_verdict *type_verdicts; /* cache */
 	struct apus_ctl_type_found *types_found;     /* descriptors made of what others told */
 	uint32_t types_found_count;
-	bool types_learnt; /* since the last turn */
 	struct apus_ctl_type_lookup_counters type_counters;
 	struct apus_ctl_filter_class *filter_classes; /* of the application; domain_filter.c */
 	struct apus_ctl_alive alive;

@@ -254,10 +254,9 @@ void apus_ctl_domain_on_type_reply(void *user, const struct apus_dp_sink_sample 
 	verdict = apus_wire_type_reply_decode(s->payload, s->payload_bytes, &pairs);
 	if (verdict == APUS_WIRE_ACCEPT) {
 		while (apus_wire_type_pairs_next(&pairs, &hash, &object, &object_bytes))
-			if (hash.kind != APUS_WIRE_EK_NONE &&
-			    apus_ctl_types_learn(p->types, &hash, object, object_bytes, &source,
-						 now) == 1)
-				p->types_learnt = true;
+			if (hash.kind != APUS_WIRE_EK_NONE)
+				apus_ctl_types_learn(p->types, &hash, object, object_bytes, &source,
+						     now);
 		if (apus_wire_value_bad(&pairs.value))
 			verdict = APUS_WIRE_MALFORMED;
 	}
@@ -364,10 +363,8 @@ struct apus_mono apus_ctl_domain_types_turn(struct apus_participant *p, struct a
 
 	if (apus_ctl_types_full(p->types))
 		clear_out(p);
-	if (p->types_learnt) {
-		p->types_learnt = false;
+	if (apus_ctl_types_news(p->types))
 		apus_ctl_graph_types_changed(p->graph);
-	}
 	while ((count = apus_ctl_types_next_request(p->types, now, &from, hashes, ASK_MAX, &due)) >
 	       0) {
 		int bytes = apus_wire_type_request_encode(&w->config.guid, w->last + 1, &from,

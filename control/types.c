@@ -53,6 +53,7 @@ struct apus_ctl_types {
 	uint64_t walk, clearing, version, bytes;
 	uint32_t wanted_count;
 	bool full;
+	bool news;
 };
 
 /* ---- entries ------------------------------------------------------------------------------------ */
@@ -205,6 +206,7 @@ static int store(struct apus_ctl_types *t, struct entry *e, const uint8_t *objec
 	arena = (struct apus_wire_type_arena){memory, parsed_bytes, 0};
 	/* The same bytes as before: it succeeds, and uses the same memory. */
 	apus_wire_type_object_parse(e->bytes, object_bytes, &arena, &e->object);
+	t->news |= e->state == WANTED || e->state == GIVEN_UP;
 	set_state(t, e, copy ? LEARNT : LOCAL);
 	t->version++;
 	return 0;
@@ -314,6 +316,14 @@ struct apus_wire_type_hash apus_ctl_types_minimal_of(const struct apus_ctl_types
 uint64_t apus_ctl_types_version(const struct apus_ctl_types *t)
 {
 	return t->version;
+}
+
+bool apus_ctl_types_news(struct apus_ctl_types *t)
+{
+	bool news = t->news;
+
+	t->news = false;
+	return news;
 }
 
 const struct apus_ctl_types_counters *apus_ctl_types_counters(const struct apus_ctl_types *t)

@@ -105,6 +105,10 @@ int apus_ctl_types_learn(struct apus_ctl_types *types, const struct apus_wire_ty
 /** Grows with each object learnt or dropped: results that depend on objects hold as long as it is the same. */
 uint64_t apus_ctl_types_version(const struct apus_ctl_types *types);
 
+/** True once after an object became known that had been wanted, learnt or our own: what had waited for it is to be
+ *  judged again. */
+bool apus_ctl_types_news(struct apus_ctl_types *types);
+
 /**
  * Clearing out: between begin and end, what is still needed is kept with all it refers to; the rest of what
  * was learnt or wanted is dropped. full: a budget was spent since the last time.

@@ -28,30 +28,52 @@ void cyclone_sertype_fini(struct ddsi_sertype_default *st)
 	free(st->type.keys.keys);
 }
 
-size_t cyclone_relay(const dds_topic_descriptor_t *desc, uint32_t version, uint8_t *body,
-		     size_t bytes, uint8_t *out, size_t room)
+void *cyclone_read(const dds_topic_descriptor_t *desc, uint32_t version, uint8_t *body,
+		   size_t bytes)
 {
 	struct ddsi_sertype_default st;
 	dds_istream_t in;
-	dds_ostream_t os;
 	uint32_t actual;
-	size_t written = 0;
-	void *value;
+	void *value = NULL;
 
 	cyclone_sertype_init(&st, desc);
 	if (dds_stream_normalize(body, (uint32_t)bytes, false, version, &st, false, &actual)) {
 		value = calloc(1, desc->m_size);
 		dds_istream_init(&in, actual, body, version);
 		dds_stream_read_sample(&in, value, &st);
-		dds_ostream_init(&os, 0, version);
-		dds_stream_write_sample(&os, value, &st);
-		written = os.m_index;
-		assert(written <= room);
-		memcpy(out, os.m_buffer, written);
-		dds_ostream_fini(&os);
-		dds_stream_free_sample(value, desc->m_ops);
-		free(value);
 	}
 	cyclone_sertype_fini(&st);
+	return value;
+}
+
+size_t cyclone_write(const dds_topic_descriptor_t *desc, uint32_t version, const void *value,
+		     uint8_t *out, size_t room)
+{
+	struct ddsi_sertype_default st;
+	dds_ostream_t os;
+	size_t written;
+
+	cyclone_sertype_init(&st, desc);
+	dds_ostream_init(&os, 0, version);
+	dds_stream_write_sample(&os, value, &st);
+	written = os.m_index;
+	assert(written <= room);
+	memcpy(out, os.m_buffer, written);
+	dds_ostream_fini(&os);
+	cyclone_sertype_fini(&st);
+	return written;
+}
+
+size_t cyclone_relay(const dds_topic_descriptor_t *desc, uint32_t version, uint8_t *body,
+		     size_t bytes, uint8_t *out, size_t room)
+{
+	void *value = cyclone_read(desc, version, body, bytes);
+	size_t written;
+
+	if (!value)
+		return 0;
+	written = cyclone_write(desc, version, value, out, room);
+	dds_stream_free_sample(value, desc->m_ops);
+	free(value);
 	return written;
 }

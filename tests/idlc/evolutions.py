@@ -83,7 +83,7 @@ def write_table(out):
     out.write("/* Made by evolutions.py */\n")
     for name, _, flags, _, _, expected in pairs():
         text = expected.replace('"', '\\"')
-        out.write(f"EVOLUTION(w_{name}_old, w_{name}_new, {flags}, \"{text}\")\n")
+        out.write(f"EVOLUTION(w_{name}_old, w_{name}_new, {'0' if flags == '0' else 'VERSIONS_' + flags}, \"{text}\")\n")
 
 
 if __name__ == "__main__":

@@ -250,12 +250,35 @@ static void test_missing(void **state)
 	apus_ctl_types_destroy(types);
 }
 
+/* An object that is wanted of a peer may turn up as a local type's: that is news too, and nothing is asked for. */
+static void test_local_types_are_news(void **state)
+{
+	struct apus_ctl_types *types = open_store();
+	struct apus_wire_type_information r = information_of(T(A1));
+	struct apus_prefix peer = {{1}}, from;
+	struct apus_wire_type_hash hashes[4];
+	struct apus_mono now = {1}, due;
+
+	(void)state;
+	assert_int_equal(apus_ctl_types_add_local(types, T(A_longer)), 0);
+	assert_false(apus_ctl_types_news(types));
+	assert_int_equal(apus_ctl_types_closure(types, &r.minimal, &peer, now),
+			 APUS_CTL_CLOSURE_WANTED);
+	assert_int_equal(apus_ctl_types_add_local(types, T(A1)), 0);
+	assert_true(apus_ctl_types_news(types));
+	assert_false(apus_ctl_types_news(types));
+	assert_int_equal(apus_ctl_types_closure(types, &r.minimal, &peer, now),
+			 APUS_CTL_CLOSURE_COMPLETE);
+	assert_int_equal(apus_ctl_types_next_request(types, now, &from, hashes, 4, &due), 0);
+	apus_ctl_types_destroy(types);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rules),   cmocka_unit_test(test_bitmasks_and_integers),
 		cmocka_unit_test(test_shapes),  cmocka_unit_test(test_extensibility),
-		cmocka_unit_test(test_missing),
+		cmocka_unit_test(test_missing), cmocka_unit_test(test_local_types_are_news),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
