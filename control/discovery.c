@@ -9,8 +9,10 @@
 
 #include <stdlib.h>
 
-/* Longest random delay of an answer: spreads the answers of a domain's participants to one newcomer. */
-#define ANSWER_JITTER_NS (10 * APUS_NS_PER_MS)
+/* Longest random delay of an answer: spreads the answers of a domain's participants to one newcomer. So much
+ * for each participant known, since each of them answers, too. */
+#define ANSWER_JITTER_NS     (APUS_NS_PER_MS / 2)
+#define ANSWER_JITTER_MAX_NS (10 * APUS_NS_PER_MS)
 /* Answers in so much time: bounds what N arrivals at once cost. */
 #define ANSWERS_AT_ONCE 8
 #define ANSWER_PAUSE_NS (10 * APUS_NS_PER_MS)
@@ -202,11 +204,20 @@ static bool is_configured(const struct apus_ctl_discovery *d, const struct apus_
 	return false;
 }
 
-/* Books what is about to be sent to a participant; false if it could amplify. */
-static bool book(struct peer *peer, uint64_t bytes)
+static uint64_t answer_bytes(const struct apus_ctl_discovery *d)
+{
+	return d->self.bytes + ANNOUNCEMENT_HEAD_BYTES;
+}
+
+/* Books what is about to be sent to a participant; false if it could amplify. reserved: what must still fit
+ * behind it. */
+static bool book(struct peer *peer, uint64_t bytes, uint64_t reserved)
 {
 	bytes += PACKET_HEAD_BYTES;
-	if (!peer->proved && peer->sent_bytes + bytes >= AMPLIFICATION * peer->received_bytes)
+	if (reserved)
+		reserved += PACKET_HEAD_BYTES;
+	if (!peer->proved &&
+	    peer->sent_bytes + bytes + reserved >= AMPLIFICATION * peer->received_bytes)
 		return false;
 	peer->sent_bytes += bytes;
 	return true;
@@ -216,8 +227,10 @@ bool apus_ctl_discovery_may_send(struct apus_ctl_discovery *d, const struct apus
 				 uint32_t bytes)
 {
 	struct apus_ctl_participant *p = apus_ctl_graph_participant(d->graph, dest);
+	struct peer *peer = p ? peer_of(d, p) : NULL;
 
-	if (p && (p->local || book(peer_of(d, p), bytes)))
+	/* It understands nothing else before our announcement: HEARTBEATs must not use up what that needs. */
+	if (p && (p->local || book(peer, bytes, peer->answer_due.ns ? answer_bytes(d) : 0)))
 		return true;
 	apus_counter_add(&d->counters.datagrams_withheld, 1);
 	return false;
@@ -228,7 +241,7 @@ static void send_directly(struct apus_ctl_discovery *d, const struct apus_ctl_pa
 {
 	if (!p->metatraffic.family)
 		return;
-	if (book(peer_of(d, p), d->self.bytes + ANNOUNCEMENT_HEAD_BYTES))
+	if (book(peer_of(d, p), answer_bytes(d), 0))
 		send_to(d, &p->metatraffic);
 	else
 		apus_counter_add(&d->counters.answers_withheld, 1);
@@ -284,11 +297,18 @@ void apus_ctl_discovery_depart(struct apus_ctl_discovery *d)
 
 /* ---- answers ------------------------------------------------------------------------------------ */
 
+static int64_t jitter(const struct apus_ctl_discovery *d)
+{
+	int64_t ns = ANSWER_JITTER_NS * apus_ctl_graph_participant_count(d->graph);
+
+	return ns < ANSWER_JITTER_MAX_NS ? ns : ANSWER_JITTER_MAX_NS;
+}
+
 static void owe_answer(struct apus_ctl_discovery *d, struct peer *peer, struct apus_mono now)
 {
 	if (peer->answer_due.ns)
 		return;
-	peer->answer_due = apus_mono_add(now, 1 + random_below(d, ANSWER_JITTER_NS));
+	peer->answer_due = apus_mono_add(now, 1 + random_below(d, jitter(d)));
 	d->next_answer = earlier(d->next_answer, peer->answer_due);
 }
 
