@@ -23,6 +23,10 @@
  * A worker that remembers which epoch it adopted may look at the epoch again instead of at every port, if
  * it does so after T2 (seq_cst; pairs with S2 as T3 does with S1). It must tell snapshots apart by
  * generation, never by address: control may have freed what it adopted and built a later one there.
+ *
+ * Which ports to look at then is told by a list: between S1 and S2 control enters the port, once, in the
+ * list of its worker (N1, N2); the holder of the turn takes the whole list (N3), and takes a port's mark
+ * off (N4) before it loads the snapshot. So a port published after that load is in the list again.
  */
 #ifndef APUS_DATAPLANE_SNAPSHOT_H
 #define APUS_DATAPLANE_SNAPSHOT_H
@@ -96,14 +100,30 @@ struct apus_dp_reader_snapshot {
 	struct apus_dp_writer_match match[];
 };
 
+struct apus_dp_news_link;
+
+/** The ports of one kind and worker that were published since a turn looked, newest first. */
+struct apus_dp_news {
+	_Atomic(struct apus_dp_news_link *) first; /* entered by control, taken under the turn */
+};
+
+/** A port's place in such a list. */
+struct apus_dp_news_link {
+	struct apus_dp_news *news; /* NULL: of no worker; set under control's lock and the turn */
+	struct apus_dp_news_link *next;
+	_Atomic bool listed;
+};
+
 /** Where control publishes a writer's snapshot. Lives inside the data plane's writer. */
 struct apus_dp_writer_port {
 	_Atomic(const struct apus_dp_writer_snapshot *) snapshot; /* written by control only */
+	struct apus_dp_news_link link;
 };
 
 /** Where control publishes a reader's snapshot. */
 struct apus_dp_reader_port {
 	_Atomic(const struct apus_dp_reader_snapshot *) snapshot; /* written by control only */
+	struct apus_dp_news_link link;
 };
 
 /** The domain-wide epoch, and the turn words that pin it. */
@@ -117,6 +137,51 @@ struct apus_dp_turn {
 	_Atomic uint32_t waiters; /* threads that ask the present holder to give way */
 };
 
+/** Enters a port in the list of its worker, unless it stands there. */
+static inline void apus_dp_news_add(struct apus_dp_news_link *link)
+{
+	struct apus_dp_news_link *first;
+
+	/* N1: seq_cst, pairs with N4: whoever takes the mark off afterwards loads what S1 stored. */
+	if (!link->news || atomic_exchange(&link->listed, true))
+		return;
+	/* Relaxed: the exchange below decides. */
+	first = atomic_load_explicit(&link->news->first, memory_order_relaxed);
+	do
+		link->next = first;
+	/* N2: release, pairs with N3: the link is complete before it is seen. Relaxed on failure: as above. */
+	while (!atomic_compare_exchange_weak_explicit(&link->news->first, &first, link,
+						      memory_order_release, memory_order_relaxed));
+}
+
+/** Takes a list, oldest first; under the turn. Each link is to be passed to apus_dp_news_begin(). */
+static inline struct apus_dp_news_link *apus_dp_news_take(struct apus_dp_news *news)
+{
+	/* N3: acquire, pairs with N2. */
+	struct apus_dp_news_link *l = atomic_exchange_explicit(&news->first, NULL,
+							       memory_order_acquire);
+	struct apus_dp_news_link *first = NULL;
+
+	while (l) {
+		struct apus_dp_news_link *next = l->next;
+
+		l->next = first;
+		first = l;
+		l = next;
+	}
+	return first;
+}
+
+/** Takes the mark off a link, before its port's snapshot is loaded. Returns the next of the list taken. */
+static inline struct apus_dp_news_link *apus_dp_news_begin(struct apus_dp_news_link *link)
+{
+	struct apus_dp_news_link *next = link->next;
+
+	/* N4: seq_cst, pairs with N1; also releases `next` to whoever enters it again. */
+	atomic_store(&link->listed, false);
+	return next;
+}
+
 /** Publishes a writer's snapshot; returns the replaced one (NULL at first), which must be kept until
  *  `*retire_epoch_out` is reclaimable. Control thread (or holder of control's lock) only. */
 static inline const struct apus_dp_writer_snapshot *
@@ -127,6 +192,7 @@ apus_dp_writer_publish(struct apus_dp_epoch *epoch, struct apus_dp_writer_port *
 
 	/* S1: seq_cst, pairs with T3; see the head of this file. */
 	old = atomic_exchange(&port->snapshot, snapshot);
+	apus_dp_news_add(&port->link);
 	/* S2: seq_cst, pairs with T1 and orders S1 before S3. */
 	*retire_epoch_out = atomic_fetch_add(&epoch->current, 1) + 1;
 	return old;
@@ -141,6 +207,7 @@ apus_dp_reader_publish(struct apus_dp_epoch *epoch, struct apus_dp_reader_port *
 
 	/* S1: seq_cst, pairs with T3; see the head of this file. */
 	old = atomic_exchange(&port->snapshot, snapshot);
+	apus_dp_news_add(&port->link);
 	/* S2: seq_cst, pairs with T1 and orders S1 before S3. */
 	*retire_epoch_out = atomic_fetch_add(&epoch->current, 1) + 1;
 	return old;

@@ -94,13 +94,36 @@ int apus_dp_worker_reserve_scratch(struct apus_dp_worker *worker, size_t bytes)
 
 /* --- the turn ------------------------------------------------------------------------------------ */
 
-/* Readers first: a writer that greets a reader of this worker finds its match there. */
-static void adopt_all(struct apus_dp_worker *w, struct apus_mono now)
+static struct apus_dp_reader *reader_of(struct apus_dp_news_link *link)
 {
-	for (uint32_t i = 0; i < w->reader_count; i++)
-		apus_dp_reader_adopt(w->readers[i], now);
-	for (uint32_t i = 0; i < w->writer_count; i++)
-		apus_dp_writer_adopt(w->writers[i], now);
+	return (void *)((char *)link - offsetof(struct apus_dp_reader, port.link));
+}
+
+static struct apus_dp_writer *writer_of(struct apus_dp_news_link *link)
+{
+	return (void *)((char *)link - offsetof(struct apus_dp_writer, port.link));
+}
+
+/* Readers first: a writer that greets a reader of this worker finds its match there. */
+static void adopt_news(struct apus_dp_worker *w, struct apus_mono now)
+{
+	struct apus_dp_news_link *l = apus_dp_news_take(&w->news_readers), *next;
+
+	for (; l; l = next) {
+		next = apus_dp_news_begin(l);
+		apus_dp_reader_adopt(reader_of(l), now);
+	}
+	for (l = apus_dp_news_take(&w->news_writers); l; l = next) {
+		next = apus_dp_news_begin(l);
+		apus_dp_writer_adopt(writer_of(l), now);
+	}
+}
+
+/* From now on what is published for an endpoint is adopted; what was before, with the next publication. */
+static void enter_news(struct apus_dp_news_link *link, struct apus_dp_news *news)
+{
+	link->news = news;
+	apus_dp_news_add(link);
 }
 
 /* --- assertions of liveliness from control ------------------------------------------------------- */
@@ -168,7 +191,7 @@ bool apus_dp_worker_try_turn(struct apus_dp_worker *worker)
 	epoch = atomic_load(&worker->config.epoch->current);
 	if (APUS_UNLIKELY(epoch != worker->adopted_epoch)) {
 		worker->adopted_epoch = epoch;
-		adopt_all(worker, apus_mono_now());
+		adopt_news(worker, apus_mono_now());
 	}
 	/* Acquire: P2, pairs with P1. Before anything judges a lease. */
 	if (APUS_UNLIKELY(atomic_load_explicit(&worker->pulse_tail, memory_order_acquire) !=
@@ -429,6 +452,7 @@ int apus_dp_worker_add_reader(struct apus_dp_worker *worker, struct apus_dp_read
 		worker->readers[i] = worker->readers[i - 1];
 	worker->readers[i] = reader;
 	worker->reader_count++;
+	enter_news(&reader->port.link, &worker->news_readers);
 	apus_dp_group_join(reader);
 	return 0;
 }
@@ -443,6 +467,7 @@ int apus_dp_worker_add_writer(struct apus_dp_worker *worker, struct apus_dp_writ
 		worker->writers[i] = worker->writers[i - 1];
 	worker->writers[i] = writer;
 	worker->writer_count++;
+	enter_news(&writer->port.link, &worker->news_writers);
 	if (writer->config.publisher && writer->config.publisher->suspended)
 		apus_dp_writer_suspend(writer);
 	apus_dp_writer_enlist(writer, apus_mono_now());
@@ -487,6 +512,8 @@ void apus_dp_worker_remove_reader(struct apus_dp_worker *worker, struct apus_dp_
 {
 	uint32_t i = 0;
 
+	adopt_news(worker, apus_mono_now()); /* afterwards it stands in no list */
+	reader->port.link.news = NULL;
 	apus_dp_reader_detach(reader, apus_mono_now());
 	apus_dp_group_leave(reader);
 	while (worker->readers[i] != reader)
@@ -502,6 +529,8 @@ void apus_dp_worker_remove_writer(struct apus_dp_worker *worker, struct apus_dp_
 {
 	uint32_t i = 0;
 
+	adopt_news(worker, apus_mono_now()); /* afterwards it stands in no list */
+	writer->port.link.news = NULL;
 	apus_dp_alarm_cancel(&worker->alarms, &writer->alarm);
 	apus_dp_wheel_cancel(&worker->wheel, &writer->hb_timer);
 	apus_dp_wheel_cancel(&worker->wheel, &writer->gap_timer);

@@ -8,7 +8,7 @@
  * compare-exchange and records the epoch its holder saw (dataplane/snapshot.h). Everything in this
  * directory that says "under the turn" means this word.
  *
- * Taking the turn is also where new snapshots are adopted: if the epoch moved since the last turn, every
+ * Taking the turn is also where new snapshots are adopted: if the epoch moved since the last turn, each
  * endpoint whose published snapshot changed brings its per-match state in line before anything else runs.
  * Between two turns an endpoint therefore keeps plain pointers into its adopted snapshot (filters), and
  * does not follow them before it knows that the snapshot is still the published one.
@@ -93,6 +93,7 @@ struct apus_dp_worker {
 	struct apus_dp_turn turn;
 	struct apus_dp_worker_config config;
 	uint64_t adopted_epoch; /* under the turn */
+	struct apus_dp_news news_readers, news_writers;
 
 	struct apus_dp_wheel wheel;
 	struct apus_dp_out out;
