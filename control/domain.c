@@ -325,10 +325,13 @@ static void show(struct apus_dp_worker *worker)
 
 bool apus_ctl_domain_settle(struct apus_participant *p)
 {
-	bool deferred = apus_ctl_publisher_turn(p->publisher) > 0;
-	/* Relaxed: written only under the lock we hold. */
-	uint64_t epoch = atomic_load_explicit(&p->epoch->current, memory_order_relaxed);
+	bool deferred;
+	uint64_t epoch;
 
+	p->settle_due.ns = 0;
+	deferred = apus_ctl_publisher_turn(p->publisher) > 0;
+	/* Relaxed: written only under the lock we hold. */
+	epoch = atomic_load_explicit(&p->epoch->current, memory_order_relaxed);
 	if (epoch != p->settled_epoch) {
 		p->settled_epoch = epoch;
 		show(p->control);
@@ -362,8 +365,12 @@ static void control_round(struct apus_participant *p)
 	alive = apus_ctl_domain_stats_turn(p, now);
 	if (alive.ns < next.ns)
 		next = alive;
-	if (apus_ctl_domain_settle(p))
-		next = apus_mono_add(apus_mono_now(), RETRY_NS);
+	if (apus_mono_before(apus_mono_now(), p->settle_due))
+		alive = p->settle_due;
+	else if (apus_ctl_domain_settle(p))
+		alive = apus_mono_add(apus_mono_now(), RETRY_NS);
+	if (alive.ns < next.ns)
+		next = alive;
 	apus_dp_worker_take_turn(p->control);
 	pthread_mutex_unlock(&p->lock);
 	apus_dp_worker_sleep(p->control, next.ns);

@@ -87,6 +87,9 @@ struct apus_participant {
 	struct apus_dp_worker *workers[APUS_CTL_CORES_MAX];
 	uint32_t worker_count;
 	uint64_t settled_epoch; /* every worker was shown this epoch; under lock */
+	/* Endpoints made in a row; under lock. settle_due: when control publishes them; 0: nothing waits. */
+	struct apus_mono row_last, settle_due;
+	uint32_t row_count;
 
 	pthread_mutex_t lock;
 	pthread_t thread;

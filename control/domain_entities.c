@@ -26,6 +26,12 @@
 /* Arena of a sample that apus_write_cdr() checks. */
 #define ARENA_BYTES ((size_t)256 * 1024)
 
+/* Endpoints made in a row: the first are published each by itself, the others together after this delay. A
+ * pause ends the row. */
+#define ROW_FIRST    8u
+#define ROW_DELAY_NS (APUS_NS_PER_MS / 2)
+#define ROW_PAUSE_NS (2 * APUS_NS_PER_MS)
+
 /* Which instance of a filter class evaluates for the endpoints of a worker. */
 static uint32_t context_of(const struct apus_participant *p, const struct apus_dp_worker *worker)
 {
@@ -156,6 +162,36 @@ static void changed(struct apus_participant *p)
 		apus_dp_worker_wake(p->control);
 }
 
+/* Has an endpoint a match inside this participant? Such pairs are in force when the call returns. */
+static bool has_local_match(const struct apus_participant *p, const struct apus_ctl_endpoint *e)
+{
+	const struct apus_ctl_match *m = NULL;
+
+	while ((m = apus_ctl_graph_next_match(p->graph, e, m)))
+		if (apus_ctl_graph_endpoint_at(p->graph, e->is_writer ? m->reader : m->writer)
+			    ->is_local)
+			return true;
+	return false;
+}
+
+/* A new endpoint takes part at once, but of many made in a row those after the first few do so together, a
+ * moment later: each publication on its own costs a datagram for every match. */
+static void created(struct apus_participant *p, const struct apus_ctl_endpoint *e)
+{
+	struct apus_mono now = apus_mono_now();
+
+	if (now.ns - p->row_last.ns > ROW_PAUSE_NS)
+		p->row_count = 0;
+	p->row_last = now;
+	p->row_count += p->row_count < ROW_FIRST;
+	if (p->row_count < ROW_FIRST || has_local_match(p, e)) {
+		changed(p);
+	} else if (!p->settle_due.ns) {
+		p->settle_due = apus_mono_add(now, ROW_DELAY_NS);
+		apus_dp_worker_wake(p->control);
+	}
+}
+
 /* --- writers ------------------------------------------------------------------------------------- */
 
 static int make_dp_writer(struct apus_participant *p, struct apus_writer *w,
@@ -282,7 +318,7 @@ int apus_writer_create(struct apus_participant *participant,
 			w->publisher->member_count++;
 		if (apus_dp_is_finite(w->dp->config.lease_ns)) /* it looks at all writers */
 			apus_ctl_domain_alive_changed(participant);
-		changed(participant);
+		created(participant, w->endpoint);
 	}
 	pthread_mutex_unlock(&participant->lock);
 	if (rc != 0) {
@@ -596,7 +632,7 @@ int apus_reader_create(struct apus_participant *participant,
 		participant->readers = r;
 		if (r->subscriber)
 			r->subscriber->member_count++;
-		changed(participant);
+		created(participant, r->endpoint);
 	}
 	pthread_mutex_unlock(&participant->lock);
 	if (rc != 0) {
