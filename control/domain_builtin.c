@@ -163,7 +163,7 @@ static int write_sample(struct apus_dp_writer *w, const struct apus_guid *key,
 
 	if (payload_bytes > w->config.cache.payload_bytes_max)
 		return APUS_ELIMIT;
-	slot = apus_dp_cache_acquire(&w->cache);
+	slot = apus_dp_cache_acquire_for(&w->cache, (uint32_t)payload_bytes);
 	if (slot == APUS_SHM_NO_SLOT)
 		return APUS_ELIMIT;
 	memcpy(apus_dp_cache_payload(&w->cache, slot), payload, payload_bytes);
@@ -293,6 +293,9 @@ struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p)
 #define SEDP_BATCH_BYTES    16384
 #define SEDP_BATCH_DELAY_NS (APUS_NS_PER_MS / 2)
 
+/* A record is a few hundred bytes, unless it has a long filter or many partitions: 512 with the slot's head. */
+#define SMALL_RECORD_BYTES 452
+
 /* Never 0, which would mean that nothing is to be proved. */
 static uint64_t random_secret(void)
 {
@@ -319,7 +322,8 @@ static int make_writer(struct apus_participant *p, uint32_t eid, bool reliable,
 			  .max_samples_per_instance = 1,
 			  .depth = 1,
 			  .payload_bytes_max = APUS_WIRE_RECORD_PAYLOAD_MAX,
-			  .key_bytes_max = 16},
+			  .key_bytes_max = 16,
+			  .small_bytes = SMALL_RECORD_BYTES},
 	};
 	int rc = apus_dp_writer_create(p->control, &c, writer_out);
 

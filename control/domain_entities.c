@@ -15,8 +15,9 @@
 #define KIND_READER_KEYLESS 0x04u
 #define KIND_READER_KEYED   0x07u
 #define KEY_BYTES_MAX       1024
-/* Fragmented samples a reader puts together at a time. */
-#define ASSEMBLY_MAX 4u
+/* Fragmented samples a reader puts together at a time; one where no sample is larger than a fragment. */
+#define ASSEMBLY_MAX       4u
+#define UNFRAGMENTED_BYTES 256u
 /* Out-of-order samples a reader holds back: as many as fit HELD_BYTES, within bounds. The others are asked
  * for again. */
 #define HELD_MIN   4u
@@ -391,6 +392,8 @@ static uint32_t held_max(uint32_t payload_bytes, uint32_t max_samples)
 	uint32_t n = HELD_BYTES / payload_bytes;
 
 	/* One that keeps few samples is not meant for a fast stream: thousands of them must stay small. */
+	if (max_samples <= HELD_MIN)
+		return HELD_MIN;
 	if (n > HELD_SMALL && n > max_samples)
 		n = max_samples > HELD_SMALL ? max_samples : HELD_SMALL;
 	if (n < HELD_MIN)
@@ -417,7 +420,8 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 		.payload_bytes_max = payload_bytes(p, r->type, qos),
 		.match_max = qos->max_matches,
 		.held_max = held_max(payload_bytes(p, r->type, qos), qos->max_samples),
-		.assembly_max = ASSEMBLY_MAX,
+		.assembly_max =
+			payload_bytes(p, r->type, qos) > UNFRAGMENTED_BYTES ? ASSEMBLY_MAX : 1,
 		.subscriber = r->subscriber ? &r->subscriber->dp : NULL,
 		.user = r,
 		.inbox = {.exclusive = qos->ownership == APUS_EXCLUSIVE,

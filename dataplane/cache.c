@@ -19,14 +19,16 @@ int apus_dp_cache_init(struct apus_dp_cache *cache, const struct apus_dp_cache_l
 	memset(cache, 0, sizeof(*cache));
 	if (limits->max_samples == 0 || limits->max_samples > (1u << 28) ||
 	    limits->max_instances == 0 || limits->payload_bytes_max < 4 ||
-	    limits->payload_bytes_max > (1u << 30))
+	    limits->payload_bytes_max > (1u << 30) ||
+	    limits->small_bytes > limits->payload_bytes_max)
 		return APUS_EINVAL;
 	while (buckets < 2 * slots)
 		buckets *= 2;
 	cache->limits = *limits;
 	cache->seq_mask = buckets - 1;
 	cache->head = cache->tail = NONE;
-	cache->entries = calloc(slots, sizeof(*cache->entries));
+	cache->slot_count = limits->small_bytes ? 2 * slots : slots;
+	cache->entries = calloc(cache->slot_count, sizeof(*cache->entries));
 	cache->instances = calloc(limits->max_instances, sizeof(*cache->instances));
 	cache->by_seq = malloc(buckets * sizeof(*cache->by_seq));
 	rc = APUS_ENOMEM;
@@ -39,6 +41,10 @@ int apus_dp_cache_init(struct apus_dp_cache *cache, const struct apus_dp_cache_l
 	rc = apus_shm_pool_init(&cache->pool,
 				APUS_DP_SLOT_PAYLOAD + ((limits->payload_bytes_max + 3) & ~3u),
 				slots, segment_flags);
+	if (rc == 0 && limits->small_bytes)
+		rc = apus_shm_pool_init(&cache->small,
+					APUS_DP_SLOT_PAYLOAD + ((limits->small_bytes + 3) & ~3u),
+					slots, segment_flags);
 	if (rc == 0)
 		return 0;
 fini:
@@ -49,6 +55,7 @@ fini:
 void apus_dp_cache_fini(struct apus_dp_cache *cache)
 {
 	apus_shm_pool_fini(&cache->pool);
+	apus_shm_pool_fini(&cache->small);
 	apus_dp_keytable_fini(&cache->keys);
 	free(cache->entries);
 	free(cache->instances);
@@ -208,7 +215,7 @@ void apus_dp_cache_remove(struct apus_dp_cache *cache, uint32_t slot)
 	index_remove(cache, slot);
 	list_remove(cache, slot);
 	cache->entries[slot].seq = 0;
-	apus_shm_pool_release(&cache->pool, slot);
+	apus_dp_cache_abandon(cache, slot);
 }
 
 uint32_t apus_dp_cache_add(struct apus_dp_cache *cache, uint32_t slot,

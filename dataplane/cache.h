@@ -12,6 +12,7 @@
 #ifndef APUS_DATAPLANE_CACHE_H
 #define APUS_DATAPLANE_CACHE_H
 
+#include "base/atomics.h"
 #include "base/clock.h"
 #include "base/guid.h"
 #include "dataplane/keytable.h"
@@ -30,6 +31,9 @@ struct apus_dp_cache_limits {
 	uint32_t depth;                    /* KEEP_LAST; 0 = KEEP_ALL */
 	uint32_t payload_bytes_max;
 	uint32_t key_bytes_max; /* 0 = keyless */
+	/** Not 0: most payloads are this small. They get slots of that size, and the others, for which there
+	 *  are as many large ones, only cost memory when they come. */
+	uint32_t small_bytes;
 };
 
 /** One sample of the cache. Fields are the cache's except where a comment says so. */
@@ -60,6 +64,8 @@ struct apus_dp_cache_instance {
 struct apus_dp_cache {
 	struct apus_dp_cache_limits limits;
 	struct apus_shm_pool pool;
+	struct apus_shm_pool small; /* slots from pool.slot_count on; empty without small_bytes */
+	uint32_t slot_count;        /* of both */
 	struct apus_dp_keytable keys;
 	struct apus_dp_entry *entries;            /* per slot */
 	struct apus_dp_cache_instance *instances; /* per key index */
@@ -83,14 +89,32 @@ static inline uint32_t apus_dp_cache_acquire(struct apus_dp_cache *cache)
 	return apus_shm_pool_acquire(&cache->pool);
 }
 
+/** The same for a payload whose size is known. */
+static inline uint32_t apus_dp_cache_acquire_for(struct apus_dp_cache *cache,
+						 uint32_t payload_bytes)
+{
+	uint32_t slot;
+
+	if (payload_bytes > cache->limits.small_bytes)
+		return apus_shm_pool_acquire(&cache->pool);
+	slot = apus_shm_pool_acquire(&cache->small);
+	return slot == APUS_SHM_NO_SLOT ? slot : cache->pool.slot_count + slot;
+}
+
 static inline void apus_dp_cache_abandon(struct apus_dp_cache *cache, uint32_t slot)
 {
-	apus_shm_pool_release(&cache->pool, slot);
+	if (slot < cache->pool.slot_count)
+		apus_shm_pool_release(&cache->pool, slot);
+	else
+		apus_shm_pool_release(&cache->small, slot - cache->pool.slot_count);
 }
 
 /** Where the payload of a slot lies. */
 static inline uint8_t *apus_dp_cache_payload(const struct apus_dp_cache *cache, uint32_t slot)
 {
+	if (APUS_UNLIKELY(slot >= cache->pool.slot_count))
+		return (uint8_t *)apus_shm_pool_slot(&cache->small, slot - cache->pool.slot_count) +
+		       APUS_DP_SLOT_PAYLOAD;
 	return (uint8_t *)apus_shm_pool_slot(&cache->pool, slot) + APUS_DP_SLOT_PAYLOAD;
 }
 

@@ -158,8 +158,8 @@ static inline void apus_dp_news_add(struct apus_dp_news_link *link)
 static inline struct apus_dp_news_link *apus_dp_news_take(struct apus_dp_news *news)
 {
 	/* N3: acquire, pairs with N2. */
-	struct apus_dp_news_link *l = atomic_exchange_explicit(&news->first, NULL,
-							       memory_order_acquire);
+	struct apus_dp_news_link *l =
+		atomic_exchange_explicit(&news->first, NULL, memory_order_acquire);
 	struct apus_dp_news_link *first = NULL;
 
 	while (l) {

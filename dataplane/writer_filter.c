@@ -32,7 +32,7 @@ static uint64_t *many_of(const struct apus_dp_writer *w, uint32_t slot)
 int apus_dp_writer_filter_init(struct apus_dp_writer *w)
 {
 	struct apus_dp_writer_filtering *f = &w->filtering;
-	size_t n = w->config.match_max, slots = (size_t)w->config.cache.max_samples + 1;
+	size_t n = w->config.match_max, slots = w->cache.slot_count;
 
 	/* Zero pages until they are used. */
 	f->verdicts = calloc(slots, sizeof(*f->verdicts));

@@ -66,19 +66,21 @@ static inline void bulk_pause(void)
 	nanosleep(&turn, NULL);
 }
 
-/** Largest resident memory so far, without what the program itself has mapped from files. */
-static inline long bulk_memory_kib(void)
+/** A figure of /proc/self/status. VmHWM is the largest resident memory so far; ru_maxrss is not, because it
+ *  begins with that of the program that started this one. */
+static inline long bulk_status_kib(const char *name)
 {
-	long anonymous = 0;
-	char line[128];
+	char line[128], format[32];
+	long kib = 0;
 	FILE *file = fopen("/proc/self/status", "re");
 
+	snprintf(format, sizeof(format), "%s: %%ld", name);
 	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "RssAnon: %ld", &anonymous) == 1)
+		if (sscanf(line, format, &kib) == 1)
 			break;
 	if (file)
 		fclose(file);
-	return anonymous;
+	return kib;
 }
 
 /** Reports and waits for the end of the input. Returns the exit code. */
@@ -93,7 +95,7 @@ static inline int bulk_finish(double begun, bool complete)
 	       complete ? "true" : "false", seconds,
 	       (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
 		       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6,
-	       usage.ru_maxrss, bulk_memory_kib());
+	       bulk_status_kib("VmHWM"), bulk_status_kib("RssAnon"));
 	fflush(stdout);
 	while (getchar() != EOF)
 		;

@@ -41,7 +41,7 @@ static void create(struct apus_participant *p, const struct bulk_options *o, uin
 	qos.reliability = APUS_RELIABLE;
 	qos.depth = 1;
 	qos.max_samples = qos.max_samples_per_instance = qos.max_instances = 1;
-	qos.max_matches = 4;
+	qos.max_matches = 1;
 	qos.max_sample_bytes = 64;
 	bulk_topic(i, topic);
 	e.topic = topic;
