@@ -90,6 +90,23 @@ static bool is_better(const struct apus_dp_test *a, const struct apus_dp_test *b
 	return kind_of(a) == APUS_CTL_TERM_TEXTS && kind_of(b) != APUS_CTL_TERM_TEXTS;
 }
 
+/* True if a term is all that a filter says. */
+static bool is_whole(const struct apus_dp_program *p, const struct apus_ctl_filter_term *term)
+{
+	uint32_t at = 0;
+
+	while (at < p->test_count)
+		at = p->tests[at].on_true;
+	if (at != APUS_DP_TO_PASS)
+		return false;
+	for (uint32_t i = 0; i < p->test_count && p->test_count > 1; i++)
+		if (term->kind != APUS_CTL_TERM_RANGE ||
+		    p->tests[i].field != p->tests[term->test].field ||
+		    kind_of(&p->tests[i]) != APUS_CTL_TERM_RANGE || !must_hold(p, i))
+			return false;
+	return true;
+}
+
 bool apus_ctl_filter_find_term(const struct apus_dp_program *program,
 			       struct apus_ctl_filter_term *term_out, uint16_t *field_out)
 {
@@ -109,6 +126,7 @@ bool apus_ctl_filter_find_term(const struct apus_dp_program *program,
 	*field_out = best->field;
 	if (term_out->kind == APUS_CTL_TERM_RANGE)
 		intersect(program, best->field, term_out);
+	term_out->whole = is_whole(program, term_out);
 	return true;
 }
 
@@ -117,12 +135,15 @@ bool apus_ctl_filter_find_term(const struct apus_dp_program *program,
 /* A value and the filter that wants it. */
 struct pair {
 	uint64_t key;
+	const char *text;
+	uint32_t text_bytes;
 	uint32_t filter;
 };
 
 struct column {
 	const struct apus_ctl_filter_term *like; /* field and kind */
 	uint32_t pair_count;                     /* values, or intervals */
+	uint64_t text_bytes;                     /* of values */
 };
 
 struct build {
@@ -157,6 +178,20 @@ static const struct apus_dp_test *test_of(const struct apus_ctl_index_filter *f)
 	return apus_dp_predicate_tests(f->predicate, &count) + f->term->test;
 }
 
+static uint64_t text_bytes(const struct apus_ctl_index_filter *f)
+{
+	const struct apus_dp_test *t = test_of(f);
+	const struct apus_dp_text *texts;
+	uint64_t bytes = 0;
+
+	if (t->op == APUS_DP_TEXT)
+		return t->span;
+	texts = (const struct apus_dp_text *)(apus_dp_predicate_data(f->predicate) + t->low);
+	for (uint64_t i = 0; i < t->span; i++)
+		bytes += texts[i].length;
+	return bytes;
+}
+
 static void assign_columns(struct build *b)
 {
 	for (uint32_t i = 0; i < b->count; i++) {
@@ -171,6 +206,8 @@ static void assign_columns(struct build *b)
 		pairs = term->kind == APUS_CTL_TERM_RANGE ? 1
 							  : value_count(test_of(&b->filters[i]));
 		b->columns[b->column_of[i]].pair_count += (uint32_t)pairs;
+		if (term->kind == APUS_CTL_TERM_TEXTS)
+			b->columns[b->column_of[i]].text_bytes += text_bytes(&b->filters[i]);
 	}
 }
 
@@ -201,23 +238,32 @@ static size_t block_bytes(const struct build *b)
 		uint32_t n = b->columns[i].pair_count;
 
 		if (b->columns[i].like->kind == APUS_CTL_TERM_RANGE)
-			bytes += n * sizeof(struct apus_dp_index_interval);
+			bytes += n * (sizeof(struct apus_dp_index_interval) + sizeof(uint64_t));
 		else
 			bytes += places_for(n) * sizeof(struct apus_dp_index_value) +
-				 (n + 2) * sizeof(uint32_t);
+				 (n + 2) * sizeof(uint32_t) + b->columns[i].text_bytes + 8;
 	}
 	return bytes;
 }
 
 /* ---- tables ------------------------------------------------------------------------------------ */
 
+static int compare_values(const struct pair *x, const struct pair *y)
+{
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	if (x->text_bytes != y->text_bytes)
+		return x->text_bytes < y->text_bytes ? -1 : 1;
+	return x->text_bytes ? memcmp(x->text, y->text, x->text_bytes) : 0;
+}
+
 static int compare_pairs(const void *a, const void *b)
 {
 	const struct pair *x = a, *y = b;
 
-	if (x->key != y->key)
-		return x->key < y->key ? -1 : 1;
-	return (x->filter > y->filter) - (x->filter < y->filter);
+	int order = compare_values(x, y);
+
+	return order ? order : (x->filter > y->filter) - (x->filter < y->filter);
 }
 
 static uint32_t add_numbers(const struct apus_dp_predicate *p, const struct apus_dp_test *t,
@@ -226,13 +272,18 @@ static uint32_t add_numbers(const struct apus_dp_predicate *p, const struct apus
 	const uint64_t *keys;
 
 	if (t->op == APUS_DP_RANGE) {
-		*out = (struct pair){t->low, filter};
+		*out = (struct pair){.key = t->low, .filter = filter};
 		return 1;
 	}
 	keys = (const uint64_t *)(apus_dp_predicate_data(p) + t->low);
 	for (uint64_t i = 0; i < t->span; i++)
-		out[i] = (struct pair){keys[i], filter};
+		out[i] = (struct pair){.key = keys[i], .filter = filter};
 	return (uint32_t)t->span;
+}
+
+static struct pair text_pair(const char *text, uint64_t bytes, uint32_t filter)
+{
+	return (struct pair){apus_dp_index_hash(text, bytes), text, (uint32_t)bytes, filter};
 }
 
 static uint32_t add_texts(const struct apus_dp_predicate *p, const struct apus_dp_test *t,
@@ -242,13 +293,12 @@ static uint32_t add_texts(const struct apus_dp_predicate *p, const struct apus_d
 	const struct apus_dp_text *texts;
 
 	if (t->op == APUS_DP_TEXT) {
-		*out = (struct pair){apus_dp_index_hash(text + t->low, t->span), filter};
+		*out = text_pair(text + t->low, t->span, filter);
 		return 1;
 	}
 	texts = (const struct apus_dp_text *)(apus_dp_predicate_data(p) + t->low);
 	for (uint64_t i = 0; i < t->span; i++)
-		out[i] = (struct pair){apus_dp_index_hash(text + texts[i].at, texts[i].length),
-				       filter};
+		out[i] = text_pair(text + texts[i].at, texts[i].length, filter);
 	return (uint32_t)t->span;
 }
 
@@ -273,23 +323,36 @@ static uint32_t gather(struct build *b, uint32_t column)
 	return kept;
 }
 
+static uint32_t marked(const struct build *b, uint32_t filter)
+{
+	return filter | (b->filters[filter].term->whole ? APUS_DP_INDEX_WHOLE : 0);
+}
+
 static void fill_values(struct build *b, uint32_t column, struct apus_dp_index_column *out)
 {
 	uint32_t places = places_for(b->columns[column].pair_count), n = gather(b, column);
 	struct apus_dp_index_value *values = carve(b, places * sizeof(*values));
 	uint32_t *ids = carve(b, n * sizeof(*ids));
+	char *texts = carve(b, b->columns[column].text_bytes);
+	uint32_t text_at = 0;
 
 	memset(values, 0, places * sizeof(*values));
 	for (uint32_t first = 0, end; first < n; first = end) {
-		uint64_t key = b->pairs[first].key;
-		uint32_t place = apus_dp_index_place(key, places);
+		const struct pair *p = &b->pairs[first];
+		uint32_t place = apus_dp_index_place(p->key, places);
 
-		for (end = first; end < n && b->pairs[end].key == key; end++)
-			ids[end] = b->pairs[end].filter;
+		for (end = first; end < n && compare_values(p, &b->pairs[end]) == 0; end++)
+			ids[end] = marked(b, b->pairs[end].filter);
 		while (values[place].count)
 			place = (place + 1) & (places - 1);
-		values[place] = (struct apus_dp_index_value){key, first, end - first};
+		values[place] =
+			(struct apus_dp_index_value){p->key, end - first == 1 ? ids[first] : first,
+						     end - first, text_at, p->text_bytes};
+		if (p->text_bytes)
+			memcpy(texts + text_at, p->text, p->text_bytes);
+		text_at += p->text_bytes;
 	}
+	out->texts = texts;
 	out->count = places;
 	out->values = values;
 	out->ids = ids;
@@ -318,6 +381,23 @@ static uint64_t fill_max(struct apus_dp_index_interval *i, uint32_t low, uint32_
 	return i[middle].max;
 }
 
+static bool overlap(const struct apus_dp_index_interval *i, uint32_t count)
+{
+	for (uint32_t k = 0; k < count; k++)
+		if (i[k].low > i[k].high || (k > 0 && i[k - 1].high >= i[k].low))
+			return true;
+	return count == 0;
+}
+
+static uint64_t *fill_lows(struct build *b, const struct apus_dp_index_interval *i, uint32_t count)
+{
+	uint64_t *lows = carve(b, count * sizeof(*lows));
+
+	for (uint32_t k = 0; k < count; k++)
+		lows[k] = i[k].low;
+	return lows;
+}
+
 static void fill_ranges(struct build *b, uint32_t column, struct apus_dp_index_column *out)
 {
 	uint32_t n = 0;
@@ -328,12 +408,15 @@ static void fill_ranges(struct build *b, uint32_t column, struct apus_dp_index_c
 		const struct apus_ctl_filter_term *t = b->filters[i].term;
 
 		if (b->column_of[i] == column)
-			intervals[n++] = (struct apus_dp_index_interval){t->low, t->high, 0, i};
+			intervals[n++] =
+				(struct apus_dp_index_interval){t->low, t->high, 0, marked(b, i)};
 	}
 	qsort(intervals, n, sizeof(*intervals), compare_intervals);
 	fill_max(intervals, 0, n);
 	out->count = n;
 	out->intervals = intervals;
+	if (!overlap(intervals, n))
+		out->lows = fill_lows(b, intervals, n);
 }
 
 static void fill_columns(struct build *b)

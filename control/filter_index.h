@@ -24,6 +24,7 @@ enum apus_ctl_filter_term_kind {
 struct apus_ctl_filter_term {
 	uint8_t kind;               /**< enum apus_ctl_filter_term_kind */
 	uint8_t load, value_bits;   /**< as struct apus_dp_field */
+	bool whole;                 /**< the filter says nothing else */
 	uint16_t test;              /**< of the predicate: the values (NUMBERS, TEXTS) */
 	uint64_t low, high;         /**< RANGE: keys, ends included */
 	struct apus_wire_path path; /**< the field */

@@ -2,6 +2,8 @@
 /* Looking a sample up in an index of filters; see the header. */
 #include "dataplane/filter_index.h"
 
+#include <string.h>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -27,26 +29,47 @@ struct matching {
 
 static inline void try_filter(struct matching *m, uint32_t id)
 {
-	enum apus_dp_verdict verdict =
-		apus_dp_predicate_eval(m->index->filters[id], m->payload, m->payload_bytes);
+	enum apus_dp_verdict verdict = APUS_DP_PASS;
 
-	m->passed[m->count] = id;
+	if (!(id & APUS_DP_INDEX_WHOLE))
+		verdict =
+			apus_dp_predicate_eval(m->index->filters[id], m->payload, m->payload_bytes);
+	m->passed[m->count] = id & ~APUS_DP_INDEX_WHOLE;
 	m->count += verdict != APUS_DP_REJECT;
 }
 
-static void look_up_value(struct matching *m, const struct apus_dp_index_column *c, uint64_t key)
+/* text: of a column of texts, else without length. */
+static void look_up_value(struct matching *m, const struct apus_dp_index_column *c, uint64_t key,
+			  const struct apus_wire_slot *text)
 {
 	uint32_t place = apus_dp_index_place(key, c->count);
 
 	for (; c->values[place].count; place = (place + 1) & (c->count - 1)) {
 		const struct apus_dp_index_value *v = &c->values[place];
 
-		if (v->key != key)
+		if (v->key != key || v->text_bytes != text->length ||
+		    memcmp(c->texts + v->text_at, text->bytes, text->length) != 0)
 			continue;
-		for (uint32_t i = 0; i < v->count; i++)
+		if (v->count == 1)
+			try_filter(m, v->first);
+		for (uint32_t i = 0; v->count > 1 && i < v->count; i++)
 			try_filter(m, c->ids[v->first + i]);
 		return;
 	}
+}
+
+/* The one interval that can hold the key, where none overlap: the last that does not begin behind it. The loop
+ * has no branch that could be mispredicted. */
+static void look_up_disjoint(struct matching *m, const struct apus_dp_index_column *c, uint64_t key)
+{
+	const uint64_t *low = c->lows;
+	const struct apus_dp_index_interval *i;
+
+	for (uint32_t n = c->count; n > 1; n -= n / 2)
+		low = low[n / 2] <= key ? low + n / 2 : low;
+	i = &c->intervals[low - c->lows];
+	if (i->low <= key && i->high >= key)
+		try_filter(m, i->filter);
 }
 
 /* The intervals [low, high) of the array that hold the key, by parts: the root of one, then its halves. */
@@ -89,16 +112,18 @@ static void look_up(struct matching *m, const struct apus_wire_slot *slots, bool
 {
 	for (uint32_t i = 0; i < m->index->column_count; i++) {
 		const struct apus_dp_index_column *c = &m->index->columns[i];
-		const struct apus_wire_slot *s = &slots[c->slot];
+		const struct apus_wire_slot *s = &slots[c->slot], none = {s->bytes, 0};
 
 		if (!s->bytes)
 			continue; /* absent: no term on it holds */
-		if (c->kind == APUS_DP_INDEX_RANGES)
+		if (c->lows)
+			look_up_disjoint(m, c, apus_dp_predicate_key(c->load, s->bytes, swap));
+		else if (c->kind == APUS_DP_INDEX_RANGES)
 			look_up_range(m, c, apus_dp_predicate_key(c->load, s->bytes, swap));
 		else if (c->kind == APUS_DP_INDEX_TEXTS)
-			look_up_value(m, c, apus_dp_index_hash(s->bytes, s->length));
+			look_up_value(m, c, apus_dp_index_hash(s->bytes, s->length), s);
 		else
-			look_up_value(m, c, apus_dp_predicate_key(c->load, s->bytes, swap));
+			look_up_value(m, c, apus_dp_predicate_key(c->load, s->bytes, swap), &none);
 	}
 }
 

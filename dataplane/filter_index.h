@@ -5,7 +5,8 @@
  * Every filter that has a term which must hold for it to pass (an equality, a list, an interval of one
  * field) stands in one column of the index: a hash table for values, a tree of intervals for ranges. A
  * sample looks up its own value in each column; only the filters found there, and those without such a
- * term, are evaluated. The index is a filter before filters, so the verdict is always the predicate's.
+ * term, are evaluated. The index is a filter before filters, so the verdict is always the predicate's; a filter
+ * that is nothing but its term is not evaluated again.
  *
  * An index is one immutable block, made by control and carried by snapshots like predicates.
  */
@@ -14,17 +15,22 @@
 
 #include "dataplane/predicate.h"
 
-/** One value of a hash column: filters ids[first … first + count). count 0: an empty place. */
+/** Marks the id of a filter that is nothing but its term: who is found has passed. */
+#define APUS_DP_INDEX_WHOLE (UINT32_C(1) << 31)
+
+/** One value of a hash column: filters ids[first … first + count), or `first` itself if it is one. count 0: an
+ *  empty place. */
 struct apus_dp_index_value {
 	uint64_t key; /* ordered key of a number, hash of a text */
 	uint32_t first, count;
+	uint32_t text_at, text_bytes; /* the text */
 };
 
 /** One interval of a range column, ends included. The array is sorted by `low`; seen as a balanced tree
  *  (the middle of a part is its root), `max` is the largest `high` of the part. */
 struct apus_dp_index_interval {
 	uint64_t low, high, max;
-	uint32_t filter;
+	uint32_t filter; /* with mark */
 };
 
 enum apus_dp_index_kind { APUS_DP_INDEX_NUMBERS, APUS_DP_INDEX_TEXTS, APUS_DP_INDEX_RANGES };
@@ -36,8 +42,10 @@ struct apus_dp_index_column {
 	uint8_t load;   /* enum apus_dp_load */
 	uint32_t count; /* places of `values` (a power of two), or intervals */
 	const struct apus_dp_index_value *values;
-	const uint32_t *ids;
+	const uint32_t *ids; /* with marks */
+	const char *texts;
 	const struct apus_dp_index_interval *intervals;
+	const uint64_t *lows; /* intervals without overlap: their `low`; else NULL */
 };
 
 /** The whole. Pointers lead into the block or to predicates that live at least as long. */

@@ -42,7 +42,7 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	if (config->proof_secret)
 		w->first = APUS_DP_PROOF_FIRST + (apus_seq)(config->proof_secret >> 46);
 	w->last = w->sent = w->min_acked = w->first - 1;
-	w->states = calloc(config->match_max, sizeof(*w->states));
+	w->states = aligned_alloc(APUS_CACHE_LINE, config->match_max * sizeof(*w->states));
 	w->order = calloc(config->match_max, sizeof(*w->order));
 	w->order_new = calloc(config->match_max, sizeof(*w->order_new));
 	w->destinations = calloc(config->match_max, sizeof(*w->destinations));
@@ -53,6 +53,7 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	if (!w->states || !w->order || !w->order_new || !w->destinations || !w->owing ||
 	    !w->by_addr)
 		goto fail;
+	memset(w->states, 0, config->match_max * sizeof(*w->states));
 	rc = apus_dp_cache_init(&w->cache, &config->cache, worker->config.segment_flags);
 	if (rc == 0)
 		rc = apus_dp_writer_filter_init(w);

@@ -92,23 +92,38 @@ struct apus_dp_writer_counters {
 	struct apus_counter matches_refused; /* matches beyond match_max */
 };
 
-/** Mutable state of one matched reader. */
+/** Mutable state of one matched reader. What a sample needs comes first: of many readers few are looked at, and
+ *  what is not looked at is in no cache. */
 struct apus_dp_writer_state {
-	uint64_t match_id; /* 0 = free */
-	struct apus_guid guid;
-	struct apus_dp_addr addr;
-	struct apus_dp_addr multicast; /* family 0 = none */
+	struct apus_dp_addr addr APUS_CACHE_ALIGNED;
 	struct apus_prefix prefix;
 	struct apus_eid eid;
-	struct apus_dp_reader *local; /* same worker: delivered directly */
-	apus_seq relevant;            /* first sample that concerns it */
+	uint32_t destination; /* index of the destination that serves it */
+	uint32_t owing_at;    /* its place in the writer's `owing`, + 1; 0: it owes nothing */
+	bool reliable;
+	bool pinned; /* it stays there whatever it acknowledges: nobody sends to it, or directly */
+	/** It is looked at only when it passes something. What it rejects is told as a GAP some time later: all
+	 *  it has not been told of, behind `covered`, it rejects. */
+	bool lazy;
 	/** Everything up to here is acknowledged (local: delivered). Kept only while it owes an
 	 *  acknowledgement: see apus_dp_writer_acked_by(). */
 	apus_seq acked;
-	apus_seq owed_last; /* the newest number it has to acknowledge */
-	uint32_t owing_at;  /* its place in the writer's `owing`, + 1; 0: it owes nothing */
-	bool pinned; /* it stays there whatever it acknowledges: nobody sends to it, or directly */
+	apus_seq owed_last;     /* the newest number it has to acknowledge */
+	apus_seq covered;       /* lazy: up to here it was sent everything, or told of it */
+	uint64_t pending_bytes; /* lazy: of what it was sent and has not acknowledged */
+	/** Samples from `filtered_from` to before `filtered_to` were judged by its filter. */
+	apus_seq filtered_from, filtered_to;
+	const struct apus_dp_predicate
+		*predicate; /* of the adopted snapshot; NULL: send everything */
+	apus_seq
+		waiting_seq; /* from here on it has been sent nothing, for its window is full; 0 = none */
 	struct apus_mono heard; /* last accepted ACKNACK; 0 = never */
+	apus_seq unsent_seq;    /* from here on large samples wait for pace_timer; 0 = none */
+	uint64_t match_id;      /* 0 = free */
+	struct apus_guid guid;
+	struct apus_dp_addr multicast; /* family 0 = none */
+	struct apus_dp_reader *local;  /* same worker: delivered directly */
+	apus_seq relevant;             /* first sample that concerns it */
 	uint32_t ack_count;
 	uint32_t frag_count;         /* of its last NACK_FRAG */
 	struct apus_mono frag_heard; /* when that was accepted */
@@ -118,22 +133,16 @@ struct apus_dp_writer_state {
 	uint32_t pushed_to;
 	bool push_lost; /* some of that was asked for again */
 	apus_seq
-		waiting_seq; /* from here on it has been sent nothing, for its window is full; 0 = none */
-	apus_seq
 		paced_seq; /* a foreign reader's window counts from here, if it has not acknowledged so far */
 	apus_seq window_mark;     /* the window does not shrink again before this is acknowledged */
-	uint64_t pending_bytes;   /* lazy: of what it was sent and has not acknowledged */
 	uint32_t window_limit;    /* up to here it grows fast */
 	uint32_t window_bytes;    /* of small samples that may be on their way: writer_window.c */
-	apus_seq unsent_seq;      /* from here on large samples wait for pace_timer; 0 = none */
 	uint32_t unsent_fragment; /* first unsent one of that sample */
 	apus_seq answered_seq;    /* fragments of the last answer to a NACK_FRAG */
 	uint32_t answered_first, answered_last;
 	struct apus_mono answered_at;
 	struct apus_mono repaired_at; /* begin of the present period of suppression */
 	uint64_t repaired[4];         /* numbers (mod 256) repaired in it */
-	bool reliable;
-	uint32_t destination; /* index of the destination that serves it */
 	/** A volatile reliable reader that has not answered yet: it is told where its share begins, and gets
 	 *  no samples until it has shown that it listens. Interop: a Cyclone DDS 0.10.2 reader starts behind
 	 *  the `last` of the first HEARTBEAT it understands, so it must not hear of samples earlier. */
@@ -150,16 +159,8 @@ struct apus_dp_writer_state {
 	bool hash_only_dispose;
 	bool inline_qos; /* it wants the key hash with every sample */
 	bool mark;
-	bool group_pays; /* derivation: its multicast address reaches others as well */
-	const struct apus_dp_predicate
-		*predicate; /* of the adopted snapshot; NULL: send everything */
+	bool group_pays;    /* derivation: its multicast address reaches others as well */
 	uint32_t filter_id; /* with a predicate: its place in the index */
-	/** Samples from `filtered_from` to before `filtered_to` were judged by its filter. */
-	apus_seq filtered_from, filtered_to;
-	/** It is looked at only when it passes something. What it rejects is told as a GAP some time later: all
-	 *  it has not been told of, behind `covered`, it rejects. */
-	bool lazy;
-	apus_seq covered; /* lazy: up to here it was sent everything, or told of it */
 };
 
 /** Readers behind one address, served by one datagram. */
@@ -174,7 +175,6 @@ struct apus_dp_destination {
 	bool filtered;                   /* every reader has a predicate: a sample may stay here */
 	uint32_t first_state;            /* some reader of it, for the heartbeat decision */
 	uint32_t first_idx, state_count; /* its readers: of writer_filtering.by_destination */
-	uint64_t visit;                  /* the send that has chosen it last */
 };
 
 /** Readers that are named one by one in a verdict. */
@@ -186,6 +186,11 @@ struct apus_dp_writer_verdict {
 	uint32_t state[APUS_DP_VERDICT_FEW];
 };
 
+/** A state whose filter it is, and its destination if samples may pass that by, else UINT32_MAX. */
+struct apus_dp_writer_follower {
+	uint32_t state, destination;
+};
+
 /** What filters at the writer need; arrays are sized by match_max. See writer_filter.c. */
 struct apus_dp_writer_filtering {
 	const struct apus_dp_filter_index *index; /* of the adopted snapshot; NULL: no filters */
@@ -193,13 +198,14 @@ struct apus_dp_writer_filtering {
 	uint64_t *many; /* by slot a bit a state, where verdicts name too few; else untouched */
 	struct apus_prefix *to; /* directed writers: by slot for whom it is */
 	uint32_t *passed;       /* scratch: filters a sample passes */
-	uint32_t *first;        /* filter id -> its part of `states` */
-	uint32_t *states;
+	uint32_t *first;        /* filter id -> its part of `followers` */
+	struct apus_dp_writer_follower *followers;
 	uint32_t *by_destination; /* states, grouped */
 	uint32_t *
 		visits; /* destinations: those that are always sent to, then those of the present send */
 	uint32_t open_count, visit_count; /* of them */
 	uint64_t visit;                   /* number of the present send */
+	uint64_t *visited;                /* by destination: the send that has chosen it last */
 	uint32_t gap_cursor;              /* place in `order` where telling of GAPs goes on */
 	uint32_t lazy_count;              /* states that are lazy */
 };

@@ -40,11 +40,12 @@ int apus_dp_writer_filter_init(struct apus_dp_writer *w)
 	f->to = calloc(w->config.directed ? slots : 1, sizeof(*f->to));
 	f->passed = calloc(n, sizeof(*f->passed));
 	f->first = calloc(n + 1, sizeof(*f->first));
-	f->states = calloc(n, sizeof(*f->states));
+	f->followers = calloc(n, sizeof(*f->followers));
 	f->by_destination = calloc(n, sizeof(*f->by_destination));
 	f->visits = calloc(n, sizeof(*f->visits));
-	return f->verdicts && f->many && f->to && f->passed && f->first && f->states &&
-			       f->by_destination && f->visits
+	f->visited = calloc(n, sizeof(*f->visited));
+	return f->verdicts && f->many && f->to && f->passed && f->first && f->followers &&
+			       f->by_destination && f->visits && f->visited
 		       ? 0
 		       : APUS_ENOMEM;
 }
@@ -58,12 +59,13 @@ void apus_dp_writer_filter_fini(struct apus_dp_writer *w)
 	free(f->to);
 	free(f->passed);
 	free(f->first);
-	free(f->states);
+	free(f->followers);
 	free(f->by_destination);
 	free(f->visits);
+	free(f->visited);
 }
 
-/* Groups the states of one filter: first[id] … first[id + 1] of `states`. A counting sort. */
+/* Groups the states of one filter: first[id] … first[id + 1] of `followers`. A counting sort. */
 static void group_by_filter(struct apus_dp_writer *w)
 {
 	struct apus_dp_writer_filtering *f = &w->filtering;
@@ -82,8 +84,12 @@ static void group_by_filter(struct apus_dp_writer *w)
 	for (uint32_t i = w->match_count; i-- > 0;) {
 		struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
+		bool passed_by =
+			s->destination != UINT32_MAX && w->destinations[s->destination].filtered;
+
 		if (s->predicate)
-			f->states[--f->first[s->filter_id]] = w->order[i];
+			f->followers[--f->first[s->filter_id]] = (struct apus_dp_writer_follower){
+				w->order[i], passed_by ? s->destination : UINT32_MAX};
 	}
 }
 
@@ -224,11 +230,10 @@ void apus_dp_writer_choose(struct apus_dp_writer *w)
 
 static void choose(struct apus_dp_writer *w, uint32_t destination)
 {
-	struct apus_dp_destination *d = &w->destinations[destination];
-
-	if (!d->filtered || d->visit == w->filtering.visit)
+	if (w->filtering.visited[destination] == w->filtering.visit)
 		return;
-	d->visit = w->filtering.visit;
+	w->filtering.visited[destination] = w->filtering.visit;
+	__builtin_prefetch(&w->destinations[destination]);
 	w->filtering.visits[w->filtering.visit_count++] = destination;
 }
 
@@ -249,11 +254,13 @@ bool apus_dp_writer_judge(struct apus_dp_writer *w, uint32_t slot)
 		uint32_t id = f->passed[i];
 
 		for (uint32_t k = f->first[id]; k < f->first[id + 1]; k++) {
-			uint32_t idx = f->states[k];
+			const struct apus_dp_writer_follower *to = &f->followers[k];
 
-			note_passed(w, slot, idx);
-			if (w->states[idx].destination != UINT32_MAX)
-				choose(w, w->states[idx].destination);
+			__builtin_prefetch(&w->states[to->state]);
+			__builtin_prefetch(&w->states[to->state].covered);
+			note_passed(w, slot, to->state);
+			if (to->destination != UINT32_MAX)
+				choose(w, to->destination);
 		}
 	}
 	return true;

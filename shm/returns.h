@@ -22,7 +22,8 @@
 /** What one reader holds of one pool; private to the writer. */
 struct apus_shm_held {
 	uint64_t *bits;
-	apus_shm_word *returned; /* the shared bitmap; NULL: nothing comes back (the reader is gone) */
+	apus_shm_word
+		*returned; /* the shared bitmap; NULL: nothing comes back (the reader is gone) */
 	uint32_t words;
 	uint32_t count; /* slots held */
 	uint32_t next;  /* word to look at first when collecting */

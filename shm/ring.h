@@ -45,7 +45,8 @@ struct apus_shm_desc {
 /** The writer's half in memory; `capacity` cells follow. */
 struct apus_shm_ring_out {
 	apus_shm_word tail;
-	uint8_t pad[120]; /* the reader polls the tail: nothing else in its line or the neighbouring one */
+	uint8_t pad
+		[120]; /* the reader polls the tail: nothing else in its line or the neighbouring one */
 	apus_shm_word cells[];
 };
 
@@ -69,8 +70,8 @@ struct apus_shm_ring_writer {
 struct apus_shm_ring_reader {
 	const struct apus_shm_ring_out *out;
 	struct apus_shm_ring_in *in;
-	uint64_t head; /* the next position to take, as far as this side knows */
-	uint64_t tail; /* as seen last */
+	uint64_t head;    /* the next position to take, as far as this side knows */
+	uint64_t tail;    /* as seen last */
 	uint64_t claimed; /* behind the last one claimed: what lies between was displaced */
 	uint32_t capacity;
 	bool broken;

@@ -311,14 +311,18 @@ static void write_to(struct bench_state *s, uint32_t count, fan_expression_fn *e
 	}
 	latest = 0;
 	fan.datagrams = 0;
-	for (uint32_t i = 0; i < count; i++) /* the first touch of everything */
+	for (uint32_t i = 0; i < count; i++) { /* the first touch of everything */
 		fan_write(&fan, color[i % colors], (int32_t)(10 * i));
+		if (reliable)
+			fan_ack(&fan, i, fan.writer->last, 0, ++acks[i]);
+	}
 	while (bench_keep_running_batch(s, BATCH)) {
 		for (uint32_t i = 0; i < BATCH; i++) {
-			uint32_t r = (uint32_t)(latest++ * 7919 % count);
+			uint32_t n = (uint32_t)(latest++ * 7919 % 10000), r = n % count;
 
 			fan.now.ns += 1000;
-			if (fan_write(&fan, color[r % colors], (int32_t)(10 * r)) != 0)
+			if (fan_write(&fan, color[(count == 1 ? n : r) % colors],
+				      (int32_t)(10 * r)) != 0)
 				bench_skip(s, "a sample was refused");
 			if (reliable)
 				fan_ack(&fan, r, fan.writer->last, 0, ++acks[r]);
@@ -335,7 +339,7 @@ static void write_to(struct bench_state *s, uint32_t count, fan_expression_fn *e
 
 static void write_symbols(struct bench_state *s)
 {
-	write_to(s, (uint32_t)bench_range(s, 0), symbol_of, false, 10000);
+	write_to(s, (uint32_t)bench_range(s, 0), symbol_of, false, (uint32_t)bench_range(s, 0));
 }
 
 static void write_ranges(struct bench_state *s)
@@ -345,7 +349,7 @@ static void write_ranges(struct bench_state *s)
 
 static void write_symbols_reliable(struct bench_state *s)
 {
-	write_to(s, (uint32_t)bench_range(s, 0), symbol_of, true, 10000);
+	write_to(s, (uint32_t)bench_range(s, 0), symbol_of, true, (uint32_t)bench_range(s, 0));
 }
 
 static void write_ranges_reliable(struct bench_state *s)
@@ -356,6 +360,12 @@ static void write_ranges_reliable(struct bench_state *s)
 static void write_unfiltered(struct bench_state *s)
 {
 	write_to(s, 1, no_filter, false, 1);
+}
+
+/* Writes to one unfiltered reader over as many instances as write_symbols() has. */
+static void write_instances(struct bench_state *s)
+{
+	write_to(s, 1, no_filter, false, 10000);
 }
 
 static void write_unfiltered_reliable(struct bench_state *s)
@@ -393,6 +403,7 @@ int main(int argc, char **argv)
 	sized("filter/many/symbols", many_symbols);
 	sized("filter/many/ranges", many_ranges);
 	bench_register("filter/write/unfiltered", write_unfiltered);
+	bench_register("filter/write/unfiltered_instances", write_instances);
 	sized("filter/write/symbols", write_symbols);
 	sized("filter/write/ranges", write_ranges);
 	bench_register("filter/write_reliable/unfiltered", write_unfiltered_reliable);

@@ -143,8 +143,8 @@ static void publish(struct fan *fan, fan_expression_fn *expression, bool reliabl
 	static uint64_t generation;
 	uint64_t retired;
 
-	fan->snapshot = calloc(1, sizeof(*fan->snapshot) +
-					  fan->count * sizeof(fan->snapshot->match[0]));
+	fan->snapshot =
+		calloc(1, sizeof(*fan->snapshot) + fan->count * sizeof(fan->snapshot->match[0]));
 	if (!fan->snapshot)
 		abort();
 	fan->snapshot->match_count = fan->count;
@@ -157,11 +157,8 @@ static void publish(struct fan *fan, fan_expression_fn *expression, bool reliabl
 		to.ip[13] = (uint8_t)(address >> 16);
 		to.ip[14] = (uint8_t)(address >> 8);
 		to.ip[15] = (uint8_t)address;
-		fan->snapshot->match[i] =
-			(struct apus_dp_reader_match){.guid = guid_of(i),
-						      .match_id = i + 1,
-						      .reliable = reliable,
-						      .unicast = to};
+		fan->snapshot->match[i] = (struct apus_dp_reader_match){
+			.guid = guid_of(i), .match_id = i + 1, .reliable = reliable, .unicast = to};
 	}
 	compile_all(fan, expression);
 	apus_dp_writer_publish(&fan->epoch, &fan->writer->port, fan->snapshot, &retired);

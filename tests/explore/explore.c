@@ -47,7 +47,7 @@ struct op {
 
 struct thread {
 	struct view view;
-	struct op op; /* what it wants to do next */
+	struct op op;     /* what it wants to do next */
 	uint64_t history; /* hash of what it has seen: its local state follows from it */
 	bool started, ended;
 	ucontext_t context;
@@ -268,15 +268,10 @@ static uint64_t perform(struct view *view, const struct op *op)
 			check_race(view, op);
 	}
 	switch (op->kind) {
-	case EXPLORE_LOAD:
-		return do_load(view, op);
-	case EXPLORE_STORE:
-		append(view, op, op->value, NULL);
-		return 0;
-	case EXPLORE_REPLACE:
-		return do_replace(view, op);
-	default:
-		return do_modify(view, op);
+	case EXPLORE_LOAD: return do_load(view, op);
+	case EXPLORE_STORE: append(view, op, op->value, NULL); return 0;
+	case EXPLORE_REPLACE: return do_replace(view, op);
+	default: return do_modify(view, op);
 	}
 }
 

@@ -23,7 +23,13 @@
 
 #include "shm/atomic.h"
 
-enum explore_order { EXPLORE_relaxed, EXPLORE_acquire, EXPLORE_release, EXPLORE_acq_rel, EXPLORE_seq_cst };
+enum explore_order {
+	EXPLORE_relaxed,
+	EXPLORE_acquire,
+	EXPLORE_release,
+	EXPLORE_acq_rel,
+	EXPLORE_seq_cst
+};
 enum explore_kind { EXPLORE_LOAD, EXPLORE_STORE, EXPLORE_EXCHANGE, EXPLORE_OR, EXPLORE_REPLACE };
 
 /** One atomic operation; `function` names the place in the source. Returns the value read, or for REPLACE whether
@@ -31,8 +37,7 @@ enum explore_kind { EXPLORE_LOAD, EXPLORE_STORE, EXPLORE_EXCHANGE, EXPLORE_OR, E
 uint64_t explore_op(const char *function, enum explore_kind kind, const apus_shm_word *word,
 		    uint64_t value, uint64_t expected, enum explore_order order);
 
-#define apus_shm_load(word, order) \
-	explore_op(__func__, EXPLORE_LOAD, word, 0, 0, EXPLORE_##order)
+#define apus_shm_load(word, order) explore_op(__func__, EXPLORE_LOAD, word, 0, 0, EXPLORE_##order)
 #define apus_shm_store(word, value, order) \
 	((void)explore_op(__func__, EXPLORE_STORE, word, value, 0, EXPLORE_##order))
 #define apus_shm_exchange(word, value, order) \
@@ -47,10 +52,10 @@ uint64_t explore_op(const char *function, enum explore_kind kind, const apus_shm
 /** What is explored. All state of the program lies in static memory that begin() resets. */
 struct explore_program {
 	const char *name;
-	void (*begin)(void);                    /* before the threads; sees all it writes */
-	void (*thread[EXPLORE_THREADS])(void);  /* NULL: none */
-	void (*end)(void);                      /* after them; has seen everything */
-	int mortal;                             /* this thread (> 0) may end between any two operations */
+	void (*begin)(void);                   /* before the threads; sees all it writes */
+	void (*thread[EXPLORE_THREADS])(void); /* NULL: none */
+	void (*end)(void);                     /* after them; has seen everything */
+	int mortal; /* this thread (> 0) may end between any two operations */
 };
 
 struct explore_result {

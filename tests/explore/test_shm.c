@@ -56,8 +56,7 @@ static void begin(void)
 	memset(&run, 0, sizeof(run));
 	apus_shm_ring_writer_init(&run.writer, &half.out, &in, CAPACITY);
 	apus_shm_ring_reader_init(&run.reader, &half.out, &in, CAPACITY);
-	run.held = (struct apus_shm_held){
-		.bits = run.held_bits, .returned = returned, .words = 1};
+	run.held = (struct apus_shm_held){.bits = run.held_bits, .returned = returned, .words = 1};
 	run.free_slots = (1u << SLOTS) - 1;
 	apus_shm_store(&half.out.tail, 0, relaxed);
 	apus_shm_store(&in.head, 0, relaxed);
@@ -227,7 +226,8 @@ static void end_displacing(void)
 	while (claim_one())
 		;
 	explore_check(run.received + run.displaced == run.sent, "a sample was lost or taken twice");
-	explore_check(run.lost == run.displaced, "the reader does not know how many were displaced");
+	explore_check(run.lost == run.displaced,
+		      "the reader does not know how many were displaced");
 	apus_shm_held_collect(&run.held, 1, slot_back, NULL, NULL);
 	explore_check(run.free_slots == (1u << SLOTS) - 1, "a slot did not come back");
 }
@@ -312,7 +312,7 @@ static const struct explore_program bells = {
 static void test_holds(void **state)
 {
 	static const struct explore_program *const programs[] = {&pushes_back, &displaces, &killed,
-								&killed_displacing, &bells};
+								 &killed_displacing, &bells};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {

@@ -105,7 +105,8 @@ static void test_full_displaces(void **state)
 
 	for (uint64_t i = 0; i < CAPACITY + 3; i++) {
 		d = desc(i);
-		assert_int_equal(apus_shm_ring_push_over(&p->writer, &d, &old, &has), APUS_SHM_DONE);
+		assert_int_equal(apus_shm_ring_push_over(&p->writer, &d, &old, &has),
+				 APUS_SHM_DONE);
 		assert_int_equal(has, i >= CAPACITY);
 		expected = desc(i - CAPACITY);
 		if (has)
@@ -137,10 +138,11 @@ static void test_nonsense_head(void **state)
 			p->writer.tail = CAPACITY;
 			assert_int_equal(apus_shm_ring_waiting(&p->writer), CAPACITY - 2);
 			p->writer.tail = CAPACITY + 2;
-			atomic_store(&p->in.head, heads[i] == CAPACITY + 1 ? CAPACITY + 3 : heads[i]);
+			atomic_store(&p->in.head,
+				     heads[i] == CAPACITY + 1 ? CAPACITY + 3 : heads[i]);
 			for (int again = 0; again < 2; again++)
-				assert_int_equal(displacing ? apus_shm_ring_push_over(&p->writer, &d,
-										      &old, &has)
+				assert_int_equal(displacing ? apus_shm_ring_push_over(
+								      &p->writer, &d, &old, &has)
 							    : apus_shm_ring_push(&p->writer, &d),
 						 APUS_SHM_BROKEN);
 			assert_int_equal(apus_shm_ring_waiting(&p->writer), CAPACITY);
@@ -185,17 +187,10 @@ static void test_scribbler(void **state)
 			atomic_store(&p->out->tail, 0);
 		}
 		switch (rand() % 8) {
-		case 0:
-			atomic_store(&p->in.head, (uint64_t)rand() << (rand() % 40));
-			break;
-		case 1:
-			atomic_store(&p->out->tail, (uint64_t)rand() << (rand() % 40));
-			break;
-		case 2 ... 4:
-			apus_shm_ring_push_over(&p->writer, &d, &old, &has);
-			break;
-		default:
-			apus_shm_ring_claim(&p->reader, &d, &lost);
+		case 0: atomic_store(&p->in.head, (uint64_t)rand() << (rand() % 40)); break;
+		case 1: atomic_store(&p->out->tail, (uint64_t)rand() << (rand() % 40)); break;
+		case 2 ... 4: apus_shm_ring_push_over(&p->writer, &d, &old, &has); break;
+		default: apus_shm_ring_claim(&p->reader, &d, &lost);
 		}
 	}
 }
