@@ -3,7 +3,7 @@
  * The tables of the graph: creation, participants, look-up, removal, the dirty list.
  *
  * All tables are arrays of slots with a free list and links in the slots; a slot number is stable for
- * the life of what is in it. Hash tables are chained through the slots, so nothing is ever rehashed.
+ * the life of what is in it. Hash tables have a fixed size, so nothing is ever rehashed.
  */
 #include "control/graph_internal.h"
 
@@ -35,19 +35,6 @@ static const struct {
 
 /* ---- creation ----------------------------------------------------------------------------------- */
 
-static bool buckets_create(struct apus_ctl_buckets *b, uint32_t slots)
-{
-	uint32_t size = 8;
-
-	while (size < slots)
-		size *= 2;
-	b->head = malloc(sizeof(*b->head) * (size_t)size);
-	b->mask = size - 1;
-	if (b->head)
-		memset(b->head, 0xff, sizeof(*b->head) * (size_t)size);
-	return b->head != NULL;
-}
-
 static uint32_t endpoint_slots(const struct apus_ctl_graph_config *c)
 {
 	return c->local_endpoints + c->remote_writers + c->remote_readers +
@@ -67,33 +54,20 @@ static bool allocate(struct apus_ctl_graph *g)
 	g->groups = calloc(users, sizeof(*g->groups));
 	g->matches = calloc(g->match_capacity, sizeof(*g->matches));
 	g->verdicts = calloc(g->endpoint_capacity, sizeof(*g->verdicts));
-	return buckets_create(&g->participant_buckets, participants) &&
-	       buckets_create(&g->endpoint_buckets, g->endpoint_capacity) &&
-	       buckets_create(&g->group_buckets, users) &&
-	       buckets_create(&g->match_buckets, g->match_capacity) && g->participants &&
+	return apus_ctl_table_init(&g->participant_table, participants) &&
+	       apus_ctl_table_init(&g->endpoint_table, g->endpoint_capacity) &&
+	       apus_ctl_table_init(&g->group_table, users) &&
+	       apus_ctl_table_init(&g->match_table, g->match_capacity) && g->participants &&
 	       g->endpoints && g->groups && g->matches && g->verdicts;
 }
 
-/* Strings every slot into its free list, lowest first. */
-static void chain_free_lists(struct apus_ctl_graph *g)
+static void begin_lists(struct apus_ctl_graph *g)
 {
-	uint32_t groups =
-		g->config.local_endpoints + g->config.remote_writers + g->config.remote_readers;
-
 	for (uint32_t i = 0; i <= g->config.participants; i++) {
 		g->participants[i].idx = i;
 		g->participants[i].next = i < g->config.participants ? i + 1 : APUS_CTL_NONE;
 	}
-	for (uint32_t i = 0; i < g->endpoint_capacity; i++) {
-		g->endpoints[i].idx = i;
-		g->endpoints[i].next = i + 1 < g->endpoint_capacity ? i + 1 : APUS_CTL_NONE;
-	}
-	for (uint32_t i = 0; i < groups; i++)
-		g->groups[i].hash_next = i + 1 < groups ? i + 1 : APUS_CTL_NONE;
-	for (uint32_t i = 0; i < g->match_capacity; i++) {
-		g->matches[i].idx = i;
-		g->matches[i].hash_next = i + 1 < g->match_capacity ? i + 1 : APUS_CTL_NONE;
-	}
+	g->endpoint_free.first = g->group_free.first = g->match_free.first = APUS_CTL_NONE;
 	g->participant_first = g->participant_last = APUS_CTL_NONE;
 	g->dirty_first = g->dirty_last = APUS_CTL_NONE;
 	memset(g->first, 0xff, sizeof(g->first));
@@ -127,7 +101,7 @@ int apus_ctl_graph_create(const struct apus_ctl_graph_config *config,
 		apus_ctl_graph_destroy(g);
 		return APUS_ENOMEM;
 	}
-	chain_free_lists(g);
+	begin_lists(g);
 	p = link_participant(g, self);
 	p->local = p->same_host = p->proved = true;
 	resolve_participant(g, p);
@@ -146,44 +120,40 @@ void apus_ctl_graph_destroy(struct apus_ctl_graph *g)
 	free(g->groups);
 	free(g->matches);
 	free(g->verdicts);
-	free(g->participant_buckets.head);
-	free(g->endpoint_buckets.head);
-	free(g->group_buckets.head);
-	free(g->match_buckets.head);
+	apus_ctl_table_fini(&g->participant_table);
+	apus_ctl_table_fini(&g->endpoint_table);
+	apus_ctl_table_fini(&g->group_table);
+	apus_ctl_table_fini(&g->match_table);
 	free(g);
 }
 
 /* ---- look-up ------------------------------------------------------------------------------------ */
 
-static uint32_t *bucket(const struct apus_ctl_buckets *b, uint64_t hash)
+static uint32_t bits_of(const struct apus_ctl_graph *g, const void *bytes, size_t count)
 {
-	return &b->head[hash & b->mask];
-}
-
-static uint64_t hash_bytes(const struct apus_ctl_graph *g, const void *bytes, size_t count)
-{
-	return XXH3_64bits_withSeed(bytes, count, g->config.hash_seed);
+	return apus_ctl_table_bits(XXH3_64bits_withSeed(bytes, count, g->config.hash_seed));
 }
 
 struct apus_ctl_endpoint *apus_ctl_graph_endpoint(const struct apus_ctl_graph *g,
 						  const struct apus_guid *guid)
 {
-	uint32_t idx = *bucket(&g->endpoint_buckets, hash_bytes(g, guid, sizeof(*guid)));
+	uint32_t bits = bits_of(g, guid, sizeof(*guid)), at = bits, idx;
 
-	while (idx != APUS_CTL_NONE && !apus_guid_equal(&g->endpoints[idx].guid, guid))
-		idx = g->endpoints[idx].hash_next;
-	return idx == APUS_CTL_NONE ? NULL : endpoint_at(g, idx);
+	while ((idx = apus_ctl_table_next(&g->endpoint_table, bits, &at)) != APUS_CTL_TABLE_NONE)
+		if (apus_guid_equal(&g->endpoints[idx].guid, guid))
+			return endpoint_at(g, idx);
+	return NULL;
 }
 
 struct apus_ctl_participant *apus_ctl_graph_participant(const struct apus_ctl_graph *g,
 							const struct apus_prefix *prefix)
 {
-	uint32_t idx = *bucket(&g->participant_buckets, hash_bytes(g, prefix, sizeof(*prefix)));
+	uint32_t bits = bits_of(g, prefix, sizeof(*prefix)), at = bits, idx;
 
-	while (idx != APUS_CTL_NONE &&
-	       !apus_prefix_equal(&g->participants[idx].record.prefix, prefix))
-		idx = g->participants[idx].hash_next;
-	return idx == APUS_CTL_NONE ? NULL : &g->participants[idx];
+	while ((idx = apus_ctl_table_next(&g->participant_table, bits, &at)) != APUS_CTL_TABLE_NONE)
+		if (apus_prefix_equal(&g->participants[idx].record.prefix, prefix))
+			return &g->participants[idx];
+	return NULL;
 }
 
 static bool same_text(const struct apus_wire_endpoint_record *a, struct apus_wire_text in_a,
@@ -204,23 +174,27 @@ static const struct apus_wire_endpoint_record *member(const struct apus_ctl_grap
 	return NULL;
 }
 
-uint32_t apus_ctl_graph_group(const struct apus_ctl_graph *g,
-			      const struct apus_wire_endpoint_record *record, uint64_t *hash_out)
+uint32_t apus_ctl_graph_topic_bits(const struct apus_ctl_graph *g,
+				   const struct apus_wire_endpoint_record *record)
 {
-	uint64_t hash =
-		hash_bytes(g, apus_wire_record_text(record, record->topic), record->topic.bytes);
-	uint32_t idx = *bucket(&g->group_buckets, hash);
+	return bits_of(g, apus_wire_record_text(record, record->topic), record->topic.bytes);
+}
 
-	*hash_out = hash;
-	for (; idx != APUS_CTL_NONE; idx = g->groups[idx].hash_next) {
+struct apus_ctl_group_place apus_ctl_graph_group(const struct apus_ctl_graph *g,
+						 const struct apus_wire_endpoint_record *record,
+						 uint32_t topic_bits)
+{
+	uint32_t at = topic_bits, idx;
+
+	while ((idx = apus_ctl_table_next(&g->group_table, topic_bits, &at)) !=
+	       APUS_CTL_TABLE_NONE) {
 		const struct apus_wire_endpoint_record *m = member(g, &g->groups[idx]);
 
-		if (g->groups[idx].topic_hash == hash &&
-		    same_text(m, m->topic, record, record->topic) &&
+		if (same_text(m, m->topic, record, record->topic) &&
 		    same_text(m, m->type, record, record->type))
 			break;
 	}
-	return idx;
+	return (struct apus_ctl_group_place){idx, topic_bits};
 }
 
 /* Counts one more endpoint of other type for each local member of a group. */
@@ -237,18 +211,20 @@ static void tell_inconsistent(struct apus_ctl_graph *g, const struct apus_ctl_gr
 }
 
 uint32_t apus_ctl_graph_inconsistent(struct apus_ctl_graph *g,
-				     const struct apus_wire_endpoint_record *record, bool is_local)
+				     const struct apus_wire_endpoint_record *record,
+				     struct apus_ctl_group_place own, bool is_local)
 {
-	uint64_t hash;
-	uint32_t own = apus_ctl_graph_group(g, record, &hash), count = 0;
-	uint32_t idx = *bucket(&g->group_buckets, hash);
+	uint32_t at = own.topic_bits, count = 0, idx;
 
-	for (; idx != APUS_CTL_NONE; idx = g->groups[idx].hash_next) {
+	while ((idx = apus_ctl_table_next(&g->group_table, own.topic_bits, &at)) !=
+	       APUS_CTL_TABLE_NONE) {
 		struct apus_ctl_group *group = &g->groups[idx];
-		const struct apus_wire_endpoint_record *m = member(g, group);
+		const struct apus_wire_endpoint_record *m;
 
-		if (idx == own || group->topic_hash != hash ||
-		    !same_text(m, m->topic, record, record->topic))
+		if (idx == own.idx)
+			continue;
+		m = member(g, group);
+		if (!same_text(m, m->topic, record, record->topic))
 			continue;
 		count += group->count[0][false] + group->count[1][false];
 		if (!is_local)
@@ -315,11 +291,14 @@ struct apus_ctl_endpoint *apus_ctl_graph_link(struct apus_ctl_graph *g,
 					      struct apus_ctl_participant *p, bool is_writer,
 					      bool is_builtin)
 {
-	struct apus_ctl_endpoint *e = endpoint_at(g, g->endpoint_free);
-	uint32_t *head = bucket(&g->endpoint_buckets, hash_bytes(g, guid, sizeof(*guid)));
-	uint32_t idx = e->idx;
+	uint32_t idx = g->endpoint_free.first;
+	struct apus_ctl_endpoint *e;
 
-	g->endpoint_free = e->next;
+	if (idx == APUS_CTL_NONE)
+		idx = g->endpoint_free.unused++;
+	else
+		g->endpoint_free.first = g->endpoints[idx].next;
+	e = endpoint_at(g, idx);
 	*e = (struct apus_ctl_endpoint){.guid = *guid,
 					.idx = idx,
 					.is_writer = is_writer,
@@ -333,9 +312,8 @@ struct apus_ctl_endpoint *apus_ctl_graph_link(struct apus_ctl_graph *g,
 					.prev = g->last[p->local],
 					.of_participant_next = p->first_endpoint,
 					.of_participant_prev = APUS_CTL_NONE,
-					.group = APUS_CTL_NONE,
-					.hash_next = *head};
-	*head = idx;
+					.group = APUS_CTL_NONE};
+	apus_ctl_table_add(&g->endpoint_table, bits_of(g, guid, sizeof(*guid)), idx);
 	*(e->prev == APUS_CTL_NONE ? &g->first[p->local] : &g->endpoints[e->prev].next) = idx;
 	g->last[p->local] = idx;
 	if (p->first_endpoint != APUS_CTL_NONE)
@@ -348,28 +326,30 @@ struct apus_ctl_endpoint *apus_ctl_graph_link(struct apus_ctl_graph *g,
 	return e;
 }
 
-static uint32_t make_group(struct apus_ctl_graph *g, uint64_t hash)
+static uint32_t make_group(struct apus_ctl_graph *g, uint32_t topic_bits)
 {
-	uint32_t idx = g->group_free, *head = bucket(&g->group_buckets, hash);
-	struct apus_ctl_group *group = &g->groups[idx];
+	uint32_t idx = g->group_free.first;
+	struct apus_ctl_group *group;
 
-	g->group_free = group->hash_next;
-	*group = (struct apus_ctl_group){.topic_hash = hash, .hash_next = *head};
+	if (idx == APUS_CTL_NONE)
+		idx = g->group_free.unused++;
+	else
+		g->group_free.first = g->groups[idx].next_free;
+	group = &g->groups[idx];
+	*group = (struct apus_ctl_group){.topic_bits = topic_bits};
 	memset(group->first, 0xff, sizeof(group->first));
 	memset(group->last, 0xff, sizeof(group->last));
-	*head = idx;
+	apus_ctl_table_add(&g->group_table, topic_bits, idx);
 	return idx;
 }
 
-void apus_ctl_graph_link_group(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
+void apus_ctl_graph_link_group(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
+			       struct apus_ctl_group_place place)
 {
 	bool w = e->is_writer, l = e->is_local;
 	struct apus_ctl_group *group;
-	uint64_t hash;
 
-	e->group = apus_ctl_graph_group(g, e->record, &hash);
-	if (e->group == APUS_CTL_NONE)
-		e->group = make_group(g, hash);
+	e->group = place.idx == APUS_CTL_NONE ? make_group(g, place.topic_bits) : place.idx;
 	group = &g->groups[e->group];
 	e->group_next = APUS_CTL_NONE;
 	e->group_prev = group->last[w][l];
@@ -383,7 +363,6 @@ static void unlink_group(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
 {
 	struct apus_ctl_group *group = &g->groups[e->group];
 	bool w = e->is_writer, l = e->is_local;
-	uint32_t *link;
 
 	*(e->group_prev == APUS_CTL_NONE ? &group->first[w][l]
 					 : &g->endpoints[e->group_prev].group_next) = e->group_next;
@@ -392,11 +371,9 @@ static void unlink_group(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
 	group->count[w][l]--;
 	if (group->count[0][0] + group->count[0][1] + group->count[1][0] + group->count[1][1])
 		return;
-	for (link = bucket(&g->group_buckets, group->topic_hash); *link != e->group;)
-		link = &g->groups[*link].hash_next;
-	*link = group->hash_next;
-	group->hash_next = g->group_free;
-	g->group_free = e->group;
+	apus_ctl_table_remove(&g->group_table, group->topic_bits, e->group);
+	group->next_free = g->group_free.first;
+	g->group_free.first = e->group;
 }
 
 static void unlink_dirty(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
@@ -428,14 +405,10 @@ static void unlink_orders(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
 /* Takes an endpoint out of everything; O(1) but for its matches. */
 static void drop_endpoint(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
 {
-	uint32_t *link = bucket(&g->endpoint_buckets, hash_bytes(g, &e->guid, sizeof(e->guid)));
-
 	apus_ctl_graph_unmatch(g, e, NULL);
 	unlink_dirty(g, e);
 	unlink_orders(g, e);
-	while (*link != e->idx)
-		link = &g->endpoints[*link].hash_next;
-	*link = e->hash_next;
+	apus_ctl_table_remove(&g->endpoint_table, bits_of(g, &e->guid, sizeof(e->guid)), e->idx);
 	if (e->group != APUS_CTL_NONE)
 		unlink_group(g, e);
 	if (!e->is_builtin) {
@@ -446,8 +419,8 @@ static void drop_endpoint(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
 	g->starved_count -= e->starved;
 	free(e->record);
 	e->record = NULL;
-	e->next = g->endpoint_free;
-	g->endpoint_free = e->idx;
+	e->next = g->endpoint_free.first;
+	g->endpoint_free.first = e->idx;
 }
 
 int apus_ctl_graph_remove_endpoint(struct apus_ctl_graph *g, const struct apus_guid *guid)
@@ -470,8 +443,6 @@ static struct apus_ctl_participant *
 link_participant(struct apus_ctl_graph *g, const struct apus_wire_participant_record *record)
 {
 	struct apus_ctl_participant *p = &g->participants[g->participant_free];
-	uint32_t *head = bucket(&g->participant_buckets,
-				hash_bytes(g, &record->prefix, sizeof(record->prefix)));
 	uint32_t idx = p->idx;
 
 	g->participant_free = p->next;
@@ -483,8 +454,8 @@ link_participant(struct apus_ctl_graph *g, const struct apus_wire_participant_re
 	p->prev = g->participant_last;
 	*(p->prev == APUS_CTL_NONE ? &g->participant_first : &g->participants[p->prev].next) = idx;
 	g->participant_last = idx;
-	p->hash_next = *head;
-	*head = idx;
+	apus_ctl_table_add(&g->participant_table,
+			   bits_of(g, &record->prefix, sizeof(record->prefix)), idx);
 	return p;
 }
 
@@ -627,15 +598,12 @@ void apus_ctl_graph_set_self(struct apus_ctl_graph *g,
 int apus_ctl_graph_remove_participant(struct apus_ctl_graph *g, const struct apus_prefix *prefix)
 {
 	struct apus_ctl_participant *p = apus_ctl_graph_participant(g, prefix);
-	uint32_t *link = bucket(&g->participant_buckets, hash_bytes(g, prefix, sizeof(*prefix)));
 
 	if (!p || p->local)
 		return APUS_ENOENT;
 	while (p->first_endpoint != APUS_CTL_NONE)
 		drop_endpoint(g, endpoint_at(g, p->first_endpoint));
-	while (*link != p->idx)
-		link = &g->participants[*link].hash_next;
-	*link = p->hash_next;
+	apus_ctl_table_remove(&g->participant_table, bits_of(g, prefix, sizeof(*prefix)), p->idx);
 	*(p->prev == APUS_CTL_NONE ? &g->participant_first : &g->participants[p->prev].next) =
 		p->next;
 	*(p->next == APUS_CTL_NONE ? &g->participant_last : &g->participants[p->next].prev) =

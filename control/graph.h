@@ -91,7 +91,6 @@ struct apus_ctl_participant {
 		metatraffic;     /**< where its discovery traffic goes; family 0 = nowhere */
 	uint32_t next, prev;     /**< order of admission; free list */
 	uint32_t first_endpoint; /**< its endpoints, newest first, linked by of_participant */
-	uint32_t hash_next;
 };
 
 /** How a local endpoint hangs in the data plane. Copied; everything it points to outlives the endpoint. */
@@ -146,7 +145,6 @@ struct apus_ctl_endpoint {
 	uint32_t of_participant_next, of_participant_prev;
 	uint32_t group;                  /**< topic and type */
 	uint32_t group_next, group_prev; /**< same topic, type, kind and side */
-	uint32_t hash_next;
 	uint32_t dirty_next, dirty_prev;
 };
 
@@ -157,7 +155,7 @@ struct apus_ctl_match {
 	uint32_t writer, reader;           /**< endpoint slots */
 	uint32_t writer_next, writer_prev; /**< matches of the writer */
 	uint32_t reader_next, reader_prev; /**< matches of the reader */
-	uint32_t hash_next;
+	uint32_t next_free;
 };
 
 /** Counters: what was refused, and why. One write each, under control's lock. */

@@ -80,20 +80,20 @@ static uint32_t match_limit(const struct apus_ctl_graph *g,
 
 static int admit(struct apus_ctl_graph *g, struct apus_ctl_participant *participant,
 		 const struct apus_wire_endpoint_record *record, const struct apus_ctl_local *local,
-		 apus_seq generation, struct apus_ctl_endpoint **endpoint_out)
+		 apus_seq generation, uint32_t topic_bits, struct apus_ctl_endpoint **endpoint_out)
 {
 	uint32_t limit = match_limit(g, record, local), verdicts;
 	struct apus_wire_endpoint_record *copy;
 	struct apus_ctl_endpoint *e;
-	uint64_t hash;
+	struct apus_ctl_group_place place;
 	int result = check_table(g, record->is_writer, local);
 
 	if (result)
 		return result;
 	if (g->record_bytes + apus_wire_endpoint_record_bytes(record) > g->config.record_bytes)
 		return refuse(&g->counters.refused_bytes, APUS_ELIMIT);
-	verdicts = apus_ctl_graph_judge(g, apus_ctl_graph_group(g, record, &hash), record, local,
-					NULL);
+	place = apus_ctl_graph_group(g, record, topic_bits);
+	verdicts = apus_ctl_graph_judge(g, place.idx, record, local, NULL);
 	if (apus_ctl_graph_wanted(g, verdicts, limit) > g->config.matches - g->match_count)
 		return refuse(&g->counters.refused_matches, APUS_ELIMIT);
 	copy = copy_record(record);
@@ -107,8 +107,8 @@ static int admit(struct apus_ctl_graph *g, struct apus_ctl_participant *particip
 	if (local)
 		e->local = *local;
 	g->record_bytes += apus_wire_endpoint_record_bytes(copy);
-	e->inconsistent_topics = apus_ctl_graph_inconsistent(g, copy, local);
-	apus_ctl_graph_link_group(g, e);
+	e->inconsistent_topics = apus_ctl_graph_inconsistent(g, copy, place, local);
+	apus_ctl_graph_link_group(g, e, place);
 	apus_ctl_graph_resolve(g, e);
 	apus_ctl_graph_count_incompatible(g, e, verdicts);
 	apus_ctl_graph_apply(g, e, verdicts);
@@ -199,11 +199,29 @@ static int refresh(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
 	return APUS_CTL_CHANGED;
 }
 
+/* In a large graph nothing of what an admission needs is in the caches. What can be named beforehand is
+ * loaded while the GUID is looked up. Returns the bits of the topic. */
+static uint32_t begin_loads(const struct apus_ctl_graph *g,
+			    const struct apus_wire_endpoint_record *record)
+{
+	uint32_t bits = apus_ctl_graph_topic_bits(g, record);
+	uint32_t slot = g->endpoint_free.first;
+
+	apus_ctl_table_prefetch(&g->group_table, bits);
+	if (slot == APUS_CTL_NONE)
+		slot = g->endpoint_free.unused;
+	if (slot < g->endpoint_capacity)
+		for (size_t at = 0; at < sizeof(struct apus_ctl_endpoint); at += 64)
+			__builtin_prefetch((const char *)&g->endpoints[slot] + at, 1);
+	return bits;
+}
+
 int apus_ctl_graph_add_endpoint(struct apus_ctl_graph *g,
 				const struct apus_wire_endpoint_record *record,
 				const struct apus_ctl_local *local, apus_seq generation,
 				struct apus_ctl_endpoint **endpoint_out)
 {
+	uint32_t topic_bits = begin_loads(g, record);
 	struct apus_ctl_endpoint *e = apus_ctl_graph_endpoint(g, &record->guid);
 	struct apus_ctl_participant *participant;
 	int result = check(g, record, e ? e->is_local : local != NULL, generation, &participant);
@@ -211,7 +229,7 @@ int apus_ctl_graph_add_endpoint(struct apus_ctl_graph *g,
 	if (result)
 		return result;
 	result = e ? refresh(g, e, record, generation)
-		   : admit(g, participant, record, local, generation, &e);
+		   : admit(g, participant, record, local, generation, topic_bits, &e);
 	if (result < 0)
 		return result;
 	apus_ctl_graph_refill(g);

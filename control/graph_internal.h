@@ -7,22 +7,30 @@
 #define APUS_CONTROL_GRAPH_INTERNAL_H
 
 #include "control/graph.h"
+#include "control/hashtable.h"
 
 /** Built-in endpoints of one participant. */
 #define BUILTIN_COUNT 12
 
 /** All endpoints of one topic and type; members in four lists, [is_writer][is_local], oldest first. */
 struct apus_ctl_group {
-	uint64_t topic_hash;
-	uint32_t hash_next; /* groups of the same bucket; free list */
+	uint32_t topic_bits; /* of the hash of the topic */
+	uint32_t next_free;
 	uint32_t count[2][2];
 	uint32_t first[2][2], last[2][2];
 };
 
-/** Chained hash table over slot numbers; the links stand in the slots. */
-struct apus_ctl_buckets {
-	uint32_t *head;
-	uint32_t mask;
+/** Free slots of an array: those given back, last first, then those never used, which are not touched
+ *  before that. */
+struct apus_ctl_free {
+	uint32_t first;  /* given back; linked through the slots */
+	uint32_t unused; /* lowest slot never used */
+};
+
+/** Where the group of a topic and type is, or belongs. */
+struct apus_ctl_group_place {
+	uint32_t idx; /* APUS_CTL_NONE: there is none yet */
+	uint32_t topic_bits;
 };
 
 /** What a candidate came to, between counting and committing. */
@@ -38,27 +46,27 @@ struct apus_ctl_graph {
 	struct apus_ctl_participant *participants; /* [0] is ourselves */
 	uint32_t participant_count;                /* remote ones */
 	uint32_t participant_free, participant_first, participant_last;
-	struct apus_ctl_buckets participant_buckets;
+	struct apus_ctl_table participant_table;
 
 	struct apus_ctl_endpoint *endpoints;
 	uint32_t endpoint_capacity;
-	uint32_t endpoint_free;
+	struct apus_ctl_free endpoint_free;
 	uint32_t first[2], last[2];      /* [is_local] in order of admission */
 	uint32_t user_count[2][2];       /* [is_local][is_writer], without built-in ones */
 	uint32_t builtin[BUILTIN_COUNT]; /* our own, APUS_CTL_NONE where not added */
-	struct apus_ctl_buckets endpoint_buckets;
+	struct apus_ctl_table endpoint_table;
 	uint64_t record_bytes;
 
 	struct apus_ctl_group *groups;
-	uint32_t group_free;
-	struct apus_ctl_buckets group_buckets;
+	struct apus_ctl_free group_free;
+	struct apus_ctl_table group_table;
 
 	struct apus_ctl_match *matches;
 	uint32_t match_capacity; /* built-in ones included */
-	uint32_t match_free;
+	struct apus_ctl_free match_free;
 	uint32_t match_count; /* without built-in ones */
 	uint64_t match_last_id;
-	struct apus_ctl_buckets match_buckets;
+	struct apus_ctl_table match_table;
 	bool match_ended; /* since the last refill */
 	uint32_t starved_count;
 
@@ -104,20 +112,26 @@ void apus_ctl_graph_match_builtin(struct apus_ctl_graph *g, struct apus_ctl_endp
 
 /* ---- graph.c ---- */
 
-/** The group of a topic and type, APUS_CTL_NONE if there is none; *hash_out: hash of the topic. */
-uint32_t apus_ctl_graph_group(const struct apus_ctl_graph *g,
-			      const struct apus_wire_endpoint_record *record, uint64_t *hash_out);
+/** The bits of a record's topic that the table of groups works with. */
+uint32_t apus_ctl_graph_topic_bits(const struct apus_ctl_graph *g,
+				   const struct apus_wire_endpoint_record *record);
+/** Finds the group of a topic and type. */
+struct apus_ctl_group_place apus_ctl_graph_group(const struct apus_ctl_graph *g,
+						 const struct apus_wire_endpoint_record *record,
+						 uint32_t topic_bits);
 /** Counts how many endpoints of the other side use the topic with another type, and tells the local ones
  *  of them. is_local: whose record it is. Returns the number if it is ours. */
 uint32_t apus_ctl_graph_inconsistent(struct apus_ctl_graph *g,
-				     const struct apus_wire_endpoint_record *record, bool is_local);
+				     const struct apus_wire_endpoint_record *record,
+				     struct apus_ctl_group_place own, bool is_local);
 /** Takes a slot and links it everywhere but into a group. The slot is certain to be there. */
 struct apus_ctl_endpoint *apus_ctl_graph_link(struct apus_ctl_graph *g,
 					      const struct apus_guid *guid,
 					      struct apus_ctl_participant *participant,
 					      bool is_writer, bool is_builtin);
 /** Links an endpoint with its record into its group, which is made if need be. */
-void apus_ctl_graph_link_group(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint);
+void apus_ctl_graph_link_group(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
+			       struct apus_ctl_group_place place);
 /** Resolves the addresses of an endpoint anew; true if they changed. */
 bool apus_ctl_graph_resolve(const struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint);
 

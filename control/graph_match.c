@@ -143,28 +143,23 @@ void apus_ctl_graph_count_incompatible(struct apus_ctl_graph *g, struct apus_ctl
 
 /* ---- making and ending -------------------------------------------------------------------------- */
 
-static uint32_t pair_hash(uint32_t writer, uint32_t reader)
+static uint32_t pair_bits(uint32_t writer, uint32_t reader)
 {
 	uint64_t h = ((uint64_t)writer << 32 | reader) * UINT64_C(0x9e3779b97f4a7c15);
 
 	return (uint32_t)(h >> 32);
 }
 
-static uint32_t *pair_bucket(const struct apus_ctl_graph *g, uint32_t writer, uint32_t reader)
-{
-	return &g->match_buckets.head[pair_hash(writer, reader) & g->match_buckets.mask];
-}
-
 struct apus_ctl_match *apus_ctl_graph_match(const struct apus_ctl_graph *g,
 					    const struct apus_ctl_endpoint *writer,
 					    const struct apus_ctl_endpoint *reader)
 {
-	uint32_t idx = *pair_bucket(g, writer->idx, reader->idx);
+	uint32_t bits = pair_bits(writer->idx, reader->idx), at = bits, idx;
 
-	while (idx != APUS_CTL_NONE &&
-	       (g->matches[idx].writer != writer->idx || g->matches[idx].reader != reader->idx))
-		idx = g->matches[idx].hash_next;
-	return idx == APUS_CTL_NONE ? NULL : &g->matches[idx];
+	while ((idx = apus_ctl_table_next(&g->match_table, bits, &at)) != APUS_CTL_TABLE_NONE)
+		if (g->matches[idx].writer == writer->idx && g->matches[idx].reader == reader->idx)
+			return &g->matches[idx];
+	return NULL;
 }
 
 struct apus_ctl_match *apus_ctl_graph_next_match(const struct apus_ctl_graph *g,
@@ -230,15 +225,19 @@ static void detach(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e, struct
 static void make(struct apus_ctl_graph *g, struct apus_ctl_endpoint *writer,
 		 struct apus_ctl_endpoint *reader)
 {
-	struct apus_ctl_match *m = &g->matches[g->match_free];
-	uint32_t *bucket = pair_bucket(g, writer->idx, reader->idx);
+	uint32_t idx = g->match_free.first;
+	struct apus_ctl_match *m;
 
-	g->match_free = m->hash_next;
+	if (idx == APUS_CTL_NONE)
+		idx = g->match_free.unused++;
+	else
+		g->match_free.first = g->matches[idx].next_free;
+	m = &g->matches[idx];
+	m->idx = idx;
 	m->id = ++g->match_last_id;
 	m->writer = writer->idx;
 	m->reader = reader->idx;
-	m->hash_next = *bucket;
-	*bucket = m->idx;
+	apus_ctl_table_add(&g->match_table, pair_bits(writer->idx, reader->idx), idx);
 	append(g, writer, m);
 	append(g, reader, m);
 	g->match_count += !writer->is_builtin;
@@ -248,19 +247,16 @@ static void end(struct apus_ctl_graph *g, struct apus_ctl_match *m)
 {
 	struct apus_ctl_endpoint *writer = endpoint_at(g, m->writer);
 	struct apus_ctl_endpoint *reader = endpoint_at(g, m->reader);
-	uint32_t *link = pair_bucket(g, m->writer, m->reader);
 
 	if (g->match_end)
 		g->match_end(g->match_end_user, m);
-	while (*link != m->idx)
-		link = &g->matches[*link].hash_next;
-	*link = m->hash_next;
+	apus_ctl_table_remove(&g->match_table, pair_bits(m->writer, m->reader), m->idx);
 	detach(g, writer, m);
 	detach(g, reader, m);
 	g->match_count -= !writer->is_builtin;
 	m->id = 0;
-	m->hash_next = g->match_free;
-	g->match_free = m->idx;
+	m->next_free = g->match_free.first;
+	g->match_free.first = m->idx;
 	g->match_ended = true;
 }
 

@@ -179,7 +179,8 @@ uint32_t apus_ctl_locators_select(const struct apus_ctl_locator_policy *policy, 
 		if (passes(policy, same_host, &candidates[i].addr))
 			ranked[passed++] = (struct ranked){candidates[i],
 							   distance(policy, &candidates[i].addr)};
-	qsort(ranked, passed, sizeof(*ranked), compare);
+	if (passed > 1)
+		qsort(ranked, passed, sizeof(*ranked), compare);
 	for (uint32_t i = 0; i < passed; i++) {
 		candidates[kept] = ranked[i].candidate;
 		if (remember(table, candidates, kept))
