@@ -123,8 +123,11 @@ struct apus_dp_assembly {
 	uint32_t have, highest; /* fragments; highest number seen */
 	uint32_t asked_left;    /* of those asked for last */
 	struct apus_mono asked_at;
+	int64_t wait_ns; /* so long its answer may take */
 	bool asked;
-	bool settled; /* nothing is on its way: what is missing may be asked for */
+	bool repeated; /* some of that had been asked for before */
+	bool answered; /* some fragment has come since */
+	bool settled;  /* nothing is on its way: what is missing may be asked for */
 	uint8_t change;
 	bool key_only;
 	bool has_hash;
@@ -166,9 +169,10 @@ struct apus_dp_reader_state {
 	apus_seq repeat_seq;        /* first number missing at the last request, */
 	int64_t repeat_ns;          /* and the present back-off of its repetition */
 	uint32_t ack_count;
-	uint32_t frag_count;                         /* of NACK_FRAGs */
-	struct apus_dp_count frag_hb_count;          /* of its HEARTBEAT_FRAGs */
-	uint32_t assembly_count;                     /* its samples being put together */
+	uint32_t frag_count;                /* of NACK_FRAGs */
+	int64_t frag_answer_ns;             /* it takes so long to answer one; 0 = unknown */
+	struct apus_dp_count frag_hb_count; /* of its HEARTBEAT_FRAGs */
+	uint32_t assembly_count;            /* its samples being put together */
 	struct apus_dp_held *held_first, *held_last; /* by sequence number */
 };
 

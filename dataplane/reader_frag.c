@@ -24,8 +24,14 @@
 
 /* A fragment that came less than this ago means that more may be on their way. */
 #define QUIET_NS (1 * APUS_NS_PER_MS)
-/* Pause after which what is still missing is asked for again. */
-#define AGAIN_NS (10 * APUS_NS_PER_MS)
+/* An answer that has begun and then paused for so long is over. */
+#define BROKEN_OFF_NS (2 * APUS_NS_PER_MS)
+/* Pause after which what is still missing is asked for again: at first; once it is known how long the writer
+ * takes to answer, a little longer than that. While nothing comes at all it doubles. */
+#define AGAIN_FIRST_NS (10 * APUS_NS_PER_MS)
+#define AGAIN_MIN_NS   (3 * APUS_NS_PER_MS)
+#define AGAIN_MAX_NS   (20 * APUS_NS_PER_MS)
+#define SILENT_MAX_NS  (APUS_NS_PER_SEC / 2)
 /* An assembly that got no fragment for so long may give way to another. */
 #define STALE_NS (100 * APUS_NS_PER_MS)
 /* Asked of foreign writers at a time, which answer at full speed. */
@@ -157,6 +163,23 @@ static struct apus_dp_assembly *begin(struct apus_dp_reader_state *s,
 	return a;
 }
 
+/* The first fragment after a request: so long the writer takes to answer. Rises at once, falls slowly. After a
+ * repeated request it may be the answer to the one before, and says nothing. */
+static void note_answer(struct apus_dp_assembly *a, struct apus_mono now)
+{
+	struct apus_dp_reader_state *s = a->state;
+	int64_t took_ns = now.ns - a->asked_at.ns;
+
+	if (!a->asked || a->answered)
+		return;
+	a->answered = true;
+	if (a->repeated)
+		return;
+	s->frag_answer_ns = took_ns > s->frag_answer_ns
+				    ? took_ns
+				    : s->frag_answer_ns - (s->frag_answer_ns - took_ns) / 8;
+}
+
 /* Copies fragments that have not come yet into place; numbers and sizes were proved by the parser. */
 static void fill(struct apus_dp_reader *r, struct apus_dp_assembly *a,
 		 const struct apus_wire_data_frag *f, struct apus_mono now)
@@ -178,6 +201,7 @@ static void fill(struct apus_dp_reader *r, struct apus_dp_assembly *a,
 	}
 	if (f->first - 1 + f->count > a->highest)
 		a->highest = f->first - 1 + f->count;
+	note_answer(a, now);
 	a->last = now;
 	a->settled = false;
 }
@@ -271,8 +295,27 @@ static bool heartbeats_aside(const struct apus_prefix *p)
 /* What was asked for last may still come. */
 static bool is_under_way(const struct apus_dp_assembly *a, struct apus_mono now)
 {
-	return a->asked && a->asked_left && !a->settled && now.ns - a->last.ns < AGAIN_NS &&
-	       now.ns - a->asked_at.ns < AGAIN_NS;
+	int64_t pause_ns = a->wait_ns / 2 > BROKEN_OFF_NS ? a->wait_ns / 2 : BROKEN_OFF_NS;
+
+	if (!a->asked || a->asked_left == 0 || a->settled)
+		return false;
+	return now.ns - a->asked_at.ns < a->wait_ns ||
+	       (a->answered && now.ns - a->last.ns < pause_ns);
+}
+
+/* How long a request has for its answer. */
+static int64_t time_to_answer(const struct apus_dp_assembly *a)
+{
+	int64_t ns = a->state->frag_answer_ns;
+
+	if (a->asked && !a->answered && a->wait_ns)
+		return a->wait_ns * 2 < SILENT_MAX_NS ? a->wait_ns * 2 : SILENT_MAX_NS;
+	if (ns == 0)
+		return AGAIN_FIRST_NS;
+	ns += ns / 2 + APUS_NS_PER_MS;
+	if (ns < AGAIN_MIN_NS)
+		return AGAIN_MIN_NS;
+	return ns < AGAIN_MAX_NS ? ns : AGAIN_MAX_NS;
 }
 
 /* One NACK_FRAG: the first missing fragments, at most 256 and within the budget. Of a sample that may
@@ -284,10 +327,12 @@ static bool ask_for(struct apus_dp_reader_state *s, struct apus_dp_assembly *a, 
 	struct apus_wire_nack_frag n = {.reader = r->eid, .writer = s->eid, .seq = a->seq};
 	bool quiet =
 		a->settled || now.ns - a->last.ns >= QUIET_NS || (a->asked && a->asked_left == 0);
+	bool repeated;
 	uint32_t end_k = quiet ? a->fragment_count : a->highest;
 
 	if (is_under_way(a, now))
 		return false;
+	repeated = a->asked && a->asked_left && !a->settled;
 	a->asked_left = 0;
 	for (uint32_t k = 0; k < end_k && *budget; k++) {
 		if (has(a, k))
@@ -301,7 +346,10 @@ static bool ask_for(struct apus_dp_reader_state *s, struct apus_dp_assembly *a, 
 	}
 	if (n.set.base == 0)
 		return false;
+	a->wait_ns = time_to_answer(a);
 	a->asked = true;
+	a->repeated = repeated;
+	a->answered = false;
 	a->asked_at = now;
 	a->settled = false;
 	n.count = ++s->frag_count;
@@ -383,9 +431,18 @@ void apus_dp_reader_send_nack_frags(struct apus_dp_reader_state *state, struct a
 	struct apus_dp_reader *r = state->reader;
 	uint32_t budget = apus_dp_prefix_is_apus(&state->prefix) ? UINT32_MAX : ASK_BYTES;
 
-	for (struct apus_dp_assembly *a = next_above(state, 0); a; a = next_above(state, a->seq))
+	int64_t wait_ns = SILENT_MAX_NS;
+	struct apus_mono due;
+
+	for (struct apus_dp_assembly *a = next_above(state, 0); a; a = next_above(state, a->seq)) {
+		int64_t own_ns;
+
 		if (ask_for(state, a, &budget, now))
 			apus_counter_add(&r->counters.nack_frags_sent, 1);
-	if (!apus_dp_timer_armed(&state->timer))
-		apus_dp_wheel_arm(&r->worker->wheel, &state->timer, apus_mono_add(now, AGAIN_NS));
+		own_ns = a->asked ? a->wait_ns : AGAIN_FIRST_NS;
+		wait_ns = own_ns < wait_ns ? own_ns : wait_ns;
+	}
+	due = apus_mono_add(now, wait_ns);
+	if (!apus_dp_timer_armed(&state->timer) || apus_mono_before(due, state->timer.due))
+		apus_dp_wheel_arm(&r->worker->wheel, &state->timer, due);
 }

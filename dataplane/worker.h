@@ -154,6 +154,13 @@ static inline bool apus_dp_prefix_is_apus(const struct apus_prefix *prefix)
 	return prefix->bytes[0] == 0x01 && prefix->bytes[1] == 0xee;
 }
 
+/** True for a participant whose readers ask late for what they lack of an answer. Interop: Cyclone DDS 0.10.2
+ *  waits 100 ms (NackDelay), unless the writer is of its own kind. */
+static inline bool apus_dp_prefix_asks_late(const struct apus_prefix *prefix)
+{
+	return prefix->bytes[0] == 0x01 && prefix->bytes[1] == 0x10;
+}
+
 /** Creates a worker. Returns 0 or APUS_ENOMEM, APUS_EIO. The queue is taken over on success only. */
 int apus_dp_worker_create(const struct apus_dp_worker_config *config,
 			  struct apus_dp_worker **worker_out);

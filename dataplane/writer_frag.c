@@ -6,8 +6,10 @@
  * waste half) and the writer is fast, so a large sample is not poured out at once. To each reliable reader
  * at most `push_bytes` are under way unasked: the beginning of the sample, and nothing while the reader has
  * that much before it that is not acknowledged. A HEARTBEAT follows, and the reader requests the rest, so
- * much at a time. push_bytes learns: it halves when some of what was sent is asked for again, and grows when
- * all has come: fast below push_limit (three quarters of where it last failed), slowly above. So a transfer settles at what the path holds, whatever buffers were configured.
+ * much at a time. push_bytes learns: it halves when some of what was sent is asked for again, and grows when all
+ * has come: fast below push_limit (three quarters of where it last failed), slowly above. To an Apus reader it stays as
+ * it is when single fragments are missing: the wire loses those, a full buffer loses runs. So a transfer settles at
+ * what the path holds, whatever buffers were configured.
  *
  * A foreign reader takes its time to request (Fast DDS 2.9: 5 ms, Cyclone DDS 0.10: 100 ms), so the rest
  * is sent to it unasked too, in portions of push_bytes every PACE_NS, and the HEARTBEAT that makes it request
@@ -23,6 +25,12 @@
  * what one lost datagram can cost within reason. */
 #define PUSH_MIN_BYTES ((uint32_t)64 * 1024)
 #define PUSH_MAX_BYTES ((uint32_t)4 * 1024 * 1024)
+
+/* Random loss, too, leaves runs: so much longer than single holes are those of a full buffer. */
+#define RUN_FRAGMENTS 4
+
+/* What a reader that asks late gets in one answer, at least. */
+#define LATE_ANSWER_BYTES ((uint32_t)192 * 1024)
 
 /* Time between portions of a large sample for a foreign reader. */
 #define PACE_NS APUS_NS_PER_MS
@@ -214,8 +222,19 @@ uint32_t apus_dp_writer_find_from(const struct apus_dp_writer *w, apus_seq seq)
 	return slot;
 }
 
+/* Fragments first … last have just been sent: a request for them has crossed with them. */
+static void note_sent(struct apus_dp_writer_state *s, apus_seq seq, uint32_t first, uint32_t last,
+		      struct apus_mono now)
+{
+	s->answered_seq = seq;
+	s->answered_first = first;
+	s->answered_last = last;
+	s->answered_at = now;
+}
+
 /* One portion for a reader; then, if nothing is left, the HEARTBEAT. */
-static void push_portion(struct apus_dp_writer *w, struct apus_dp_writer_state *s)
+static void push_portion(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+			 struct apus_mono now)
 {
 	uint32_t size = w->worker->config.fragment_bytes, budget = s->push_bytes;
 	uint32_t slot = apus_dp_writer_find_from(w, s->unsent_seq > s->acked ? s->unsent_seq
@@ -226,8 +245,10 @@ static void push_portion(struct apus_dp_writer *w, struct apus_dp_writer_state *
 
 		for (; n && n <= count && budget >= size; n++, budget -= size)
 			put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
-		if (n > first)
+		if (n > first) {
 			note_pushed(s, w->cache.entries[slot].seq, n - 1);
+			note_sent(s, w->cache.entries[slot].seq, first, n - 1, now);
+		}
 		if (n > count && w->cache.entries[slot].next != NONE)
 			apus_dp_writer_heartbeat(w, s); /* so that it acknowledges meanwhile */
 		s->unsent_seq = w->cache.entries[slot].seq;
@@ -257,7 +278,7 @@ void apus_dp_writer_pace_fn(struct apus_dp_timer *timer, struct apus_mono now)
 		}
 		if (s->unsent_seq == 0)
 			continue;
-		push_portion(w, s);
+		push_portion(w, s, now);
 		more |= s->unsent_seq != 0;
 	}
 	if (more)
@@ -284,6 +305,22 @@ uint32_t apus_dp_writer_push_again(struct apus_dp_writer *w, uint32_t slot,
 	return count * w->worker->config.fragment_bytes;
 }
 
+/* Do the fragments asked for again, up to number `to`, lack in runs? */
+static bool lacks_runs(const struct apus_wire_nack_frag *nack, uint32_t to)
+{
+	uint32_t missing = 0, runs = 0;
+	bool before = false;
+
+	for (uint32_t i = 0; i < nack->set.num_bits && nack->set.base + i <= to; i++) {
+		bool lacks = apus_wire_bit_test(nack->set.bitmap, i);
+
+		missing += lacks;
+		runs += lacks && !before;
+		before = lacks;
+	}
+	return missing >= 2 * runs + RUN_FRAGMENTS;
+}
+
 /* Learns from a request, and keeps the mark of what has been sent. */
 static void learn(struct apus_dp_writer_state *s, const struct apus_wire_nack_frag *nack)
 {
@@ -292,6 +329,8 @@ static void learn(struct apus_dp_writer_state *s, const struct apus_wire_nack_fr
 		s->pushed_to = 0;
 		s->push_lost = true; /* nothing is known of how it went */
 	} else if (nack->set.base <= s->pushed_to) {
+		if (apus_dp_prefix_is_apus(&s->prefix) && !lacks_runs(nack, s->pushed_to))
+			return;
 		if (!s->push_lost)
 			shrink(s);
 		s->push_lost = true;
@@ -332,12 +371,30 @@ static void invite(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apu
 		&hb);
 }
 
+/* Sends those of `sent` once more, as far as the budget goes. */
+static void send_copy(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint32_t slot,
+		      const struct apus_wire_fragset *sent, uint32_t *budget)
+{
+	uint32_t size = w->worker->config.fragment_bytes;
+
+	for (uint32_t i = 0; i < sent->num_bits && *budget >= size; i++) {
+		if (!apus_wire_bit_test(sent->bitmap, i))
+			continue;
+		put_fragment(w, slot, sent->base + i, &s->addr, &s->prefix, s->eid);
+		*budget -= size;
+	}
+}
+
 /* Sends requested fragments within the budget; those left over are asked for again. */
 static void answer(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint32_t slot,
 		   const struct apus_wire_nack_frag *nack, struct apus_mono now)
 {
 	uint32_t count = fragment_count(w, slot), size = w->worker->config.fragment_bytes;
-	uint32_t budget = s->push_bytes, first = 0, last = 0;
+	uint32_t budget = apus_dp_prefix_asks_late(&s->prefix)
+				  ? at_least(s->push_bytes, LATE_ANSWER_BYTES)
+				  : s->push_bytes;
+	struct apus_wire_fragset sent = {.base = nack->set.base};
+	uint32_t first = 0, last = 0, sent_count = 0;
 
 	for (uint32_t i = 0; i < nack->set.num_bits && budget >= size; i++) {
 		uint32_t n = nack->set.base + i;
@@ -351,6 +408,8 @@ static void answer(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uin
 			continue;
 		}
 		put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
+		(void)apus_wire_fragset_add(&sent, n);
+		sent_count++;
 		budget -= size;
 		first = first ? first : n;
 		last = n;
@@ -359,10 +418,9 @@ static void answer(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uin
 		s->pushed_to = last;
 	if (first == 0)
 		return;
-	s->answered_seq = nack->seq;
-	s->answered_first = first;
-	s->answered_last = last;
-	s->answered_at = now;
+	note_sent(s, nack->seq, first, last, now);
+	for (uint32_t c = apus_dp_writer_copies(s, sent_count); c > 1; c--)
+		send_copy(w, s, slot, &sent, &budget);
 	apus_dp_writer_lagging(w, now);
 	invite(w, s, nack->seq, count);
 }

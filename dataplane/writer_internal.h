@@ -202,6 +202,16 @@ static inline apus_seq apus_dp_writer_told(const struct apus_dp_writer *w,
 	return s->waiting_seq ? s->waiting_seq - 1 : w->sent;
 }
 
+/** How often a reader gets each of so many samples or fragments that it asks for. Interop: a Cyclone DDS 0.10.2
+ *  reader that lacks something of what it has asked for waits 100 ms before it asks for that again, but asks at once
+ *  for what comes behind; a second copy costs less than the pause. */
+static inline uint32_t apus_dp_writer_copies(const struct apus_dp_writer_state *s, uint32_t count)
+{
+	if (!apus_dp_prefix_asks_late(&s->prefix))
+		return 1;
+	return count <= 8 ? 4 : 2;
+}
+
 /** writer_frag.c: bytes written before the sample in `slot`, from number `from` on. */
 uint64_t apus_dp_writer_outstanding(const struct apus_dp_writer *w, apus_seq from, uint32_t slot);
 /** The slot of the first number from `seq` on that is still in the cache, or APUS_SHM_NO_SLOT. */

@@ -53,6 +53,8 @@ static bool just_repaired(struct apus_dp_writer_state *s, apus_seq seq, struct a
 struct repair {
 	struct apus_mono now;
 	struct apus_dp_gap_run run;
+	struct apus_wire_seqset sent; /* small samples */
+	uint32_t sent_count;
 	uint32_t budget; /* bytes that may still be sent; what is left over is asked for again */
 };
 
@@ -77,6 +79,8 @@ static void repair_sample(struct apus_dp_writer *w, struct apus_dp_writer_state 
 	} else {
 		apus_dp_writer_put_sample(w, slot, &s->addr, &s->prefix, s->eid,
 					  s->hash_only_dispose, s->inline_qos);
+		(void)apus_wire_seqset_add(&r->sent, e->seq);
+		r->sent_count++;
 	}
 	apus_counter_add(&w->counters.repairs, bytes > 0);
 	r->budget -= bytes < r->budget ? bytes : r->budget;
@@ -128,10 +132,29 @@ static apus_seq skip_past(struct apus_dp_writer *w, const struct apus_dp_writer_
 	return first;
 }
 
+/* Sends the small samples of a repair once more, in datagrams of their own. */
+static void send_copy(struct apus_dp_writer *w, struct apus_dp_writer_state *s, struct repair *r)
+{
+	if (r->sent_count)
+		apus_dp_out_flush(&w->worker->out);
+	for (uint32_t i = 0; i < r->sent.num_bits && r->budget; i++) {
+		uint32_t slot = NONE, bytes;
+
+		if (apus_wire_bit_test(r->sent.bitmap, i))
+			slot = apus_dp_cache_find(&w->cache, r->sent.base + i);
+		if (slot == NONE)
+			continue;
+		bytes = w->cache.entries[slot].payload_bytes + DATA_OVERHEAD_BYTES;
+		apus_dp_writer_put_sample(w, slot, &s->addr, &s->prefix, s->eid,
+					  s->hash_only_dispose, s->inline_qos);
+		r->budget -= bytes < r->budget ? bytes : r->budget;
+	}
+}
+
 static void repair(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 		   const struct apus_wire_seqset *set, struct apus_mono now)
 {
-	struct repair r = {.now = now, .budget = s->push_bytes};
+	struct repair r = {.now = now, .sent = {.base = set->base}, .budget = s->push_bytes};
 	apus_seq from = skip_past(w, s, set->base, &r.run);
 
 	for (uint32_t i = 0; i < set->num_bits; i++) {
@@ -142,6 +165,8 @@ static void repair(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 			repair_one(w, s, seq, &r);
 	}
 	apus_dp_writer_put_gap(w, s, &r.run);
+	for (uint32_t c = apus_dp_writer_copies(s, r.sent_count); c > 1; c--)
+		send_copy(w, s, &r);
 }
 
 static bool acknack_is_fresh(struct apus_dp_writer *w, struct apus_dp_writer_state *s,

@@ -17,7 +17,8 @@
 #include <cmocka.h>
 
 #define APUS    0x01ee
-#define FOREIGN 0x0110
+#define FOREIGN 0x0102
+#define CYCLONE 0x0110 /* gets what it asks for twice */
 #define MB      (1024u * 1024)
 
 static struct wire_pair p;
@@ -171,6 +172,9 @@ static void test_repair_cost(void **state)
 		assert_in_range(cost(vendors[i], 0, 92), 100, 110);
 		assert_in_range(cost(vendors[i], 10, 92), 110, 123);
 	}
+	assert_in_range(cost(CYCLONE, 0, 512), 100, 108);
+	assert_in_range(cost(CYCLONE, 10, 512), 120, 135);
+	assert_in_range(cost(CYCLONE, 30, 512), 150, 220);
 }
 
 /* A best-effort reader gets large samples whole or not at all; what is incomplete is counted. */

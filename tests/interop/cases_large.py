@@ -82,11 +82,13 @@ def told(writer, reader, sent, taken, sizes):
 
 
 def transfer(sizes, writer, reader, loss=0, two_hosts=False, patience=60, recorded=True, extra=(),
-             faults=False):
+             faults=False, pub_extra=(), sub_extra=()):
     with World(two_hosts=two_hosts, loss=loss, faults=faults) as world:
         path = world.capture() if recorded else None
-        sub = start(world, reader, "sub", "b", sizes, "--timeout", patience, "--linger", 0.5, *extra)
-        pub = start(world, writer, "pub", "a", sizes, "--timeout", patience, "--linger", 0.2, *extra)
+        sub = start(world, reader, "sub", "b", sizes, "--timeout", patience, "--linger", 0.5, *extra,
+                    *sub_extra)
+        pub = start(world, writer, "pub", "a", sizes, "--timeout", patience, "--linger", 0.2, *extra,
+                    *pub_extra)
         taken = sub.wait(patience + 20)
         sent = pub.wait(patience + 20, code=None if loss or faults else 0)
         exact(taken, sizes)

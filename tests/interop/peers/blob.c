@@ -16,6 +16,7 @@ static const char help[] =
 	"  --sizes LIST      N, LOW-HIGH:STEP or NxCOUNT, separated by commas\n"
 	"  --domain N  --interface ADDR  --best-effort  --depth N (64)  --rate HZ\n"
 	"  --message-bytes N   Fast DDS: largest datagram\n"
+	"  --nack-delay MS     Cyclone DDS: its reader asks again after that (100)\n"
 	"  --set KEY=VALUE     Apus: a setting, repeatable\n"
 	"  --blocking S        Apus: max_blocking_time; refused writes are repeated\n"
 	"  --timeout S (60)  --linger S (0)\n";
@@ -62,6 +63,7 @@ static const struct option long_options[] = {{"topic", required_argument, NULL, 
 					     {"best-effort", no_argument, NULL, 'b'},
 					     {"depth", required_argument, NULL, 'k'},
 					     {"message-bytes", required_argument, NULL, 'm'},
+					     {"nack-delay", required_argument, NULL, 'n'},
 					     {"set", required_argument, NULL, 'x'},
 					     {"rate", required_argument, NULL, 'r'},
 					     {"timeout", required_argument, NULL, 'T'},
@@ -80,6 +82,7 @@ static void take_option(int code, struct blob_options *o, const char *program)
 	case 'b': o->reliable = false; break;
 	case 'k': o->depth = atoi(optarg); break;
 	case 'm': o->message_bytes = atoi(optarg); break;
+	case 'n': o->nack_delay_ms = atoi(optarg); break;
 	case 'r': o->rate_hz = atof(optarg); break;
 	case 'T': o->timeout_s = atof(optarg); break;
 	case 'B': o->blocking_s = atof(optarg); break;
@@ -105,8 +108,11 @@ void blob_parse(int argc, char **argv, struct blob_options *options)
 	struct sigaction action = {.sa_handler = on_signal};
 	int code;
 
-	*options = (struct blob_options){
-		.reliable = true, .interface = "127.0.0.1", .depth = 64, .timeout_s = 60};
+	*options = (struct blob_options){.reliable = true,
+					 .interface = "127.0.0.1",
+					 .depth = 64,
+					 .nack_delay_ms = 100,
+					 .timeout_s = 60};
 	while ((code = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		take_option(code, options, argv[0]);
 	if (argc - optind != 1 || !options->topic || options->size_count == 0 || options->depth < 1)

@@ -37,6 +37,7 @@ struct blob_options {
 	int size_count;
 	uint32_t size_max;
 	int message_bytes; /* Fast DDS: largest datagram; 0 = its default */
+	int nack_delay_ms; /* Cyclone DDS */
 	int depth;         /* samples that a history holds */
 	double rate_hz;    /* pub: samples a second; 0 = as fast as accepted */
 	double timeout_s, linger_s;

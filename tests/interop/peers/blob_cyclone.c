@@ -26,8 +26,9 @@ static void create_domain(const struct blob_options *o)
 		xml, sizeof(xml),
 		"<Domain Id=\"any\"><General><Interfaces><NetworkInterface address=\"%s\" "
 		"multicast=\"true\"/></Interfaces><MaxMessageSize>14720B</MaxMessageSize></General>"
-		"<Discovery><ParticipantIndex>auto</ParticipantIndex></Discovery></Domain>",
-		o->interface);
+		"<Discovery><ParticipantIndex>auto</ParticipantIndex></Discovery>"
+		"<Internal><NackDelay>%d ms</NackDelay></Internal></Domain>",
+		o->interface, o->nack_delay_ms);
 	must(dds_create_domain((dds_domainid_t)o->domain, xml), "domain");
 }
 
