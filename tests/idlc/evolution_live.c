@@ -151,8 +151,8 @@ static void note(struct topic *t, const void *value, enum versions_added added)
 {
 	t->taken++;
 	for (unsigned int n = 0; n < SAMPLES; n++)
-		if (!(t->seen & 1U << n) && versions_same(t->from->type, t->samples[n], t->to->type,
-							  value, added)) {
+		if (!(t->seen & 1U << n) &&
+		    versions_same(t->from->type, t->samples[n], t->to->type, value, added)) {
 			t->seen |= 1U << n;
 			return;
 		}

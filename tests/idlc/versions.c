@@ -64,8 +64,8 @@ static bool same_elements(const struct apus_type *a, const uint8_t *x, const str
 			  const uint8_t *y, uint32_t count, enum versions_added added)
 {
 	for (uint32_t i = 0; i < count; i++)
-		if (!versions_same(a, x + (size_t)i * a->size_bytes, b, y + (size_t)i * b->size_bytes,
-			  added))
+		if (!versions_same(a, x + (size_t)i * a->size_bytes, b,
+				   y + (size_t)i * b->size_bytes, added))
 			return false;
 	return true;
 }
@@ -97,8 +97,7 @@ bool versions_same(const struct apus_type *a, const void *x, const struct apus_t
 
 	switch (a->kind) {
 	case APUS_KIND_STRUCT: return same_members(a, x, b, y, added);
-	case APUS_KIND_ARRAY:
-		return same_elements(a->element, x, b->element, y, a->bound, added);
+	case APUS_KIND_ARRAY: return same_elements(a->element, x, b->element, y, a->bound, added);
 	case APUS_KIND_SEQUENCE:
 		return s->length == t->length &&
 		       same_elements(a->element, s->data, b->element, t->data, s->length, added);

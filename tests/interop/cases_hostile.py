@@ -20,6 +20,7 @@ GROWTH_KIB = 4096
 FORGER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forged_announcement.py")
 SENDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hostile_sender.py")
 IMPOSTOR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forged_traffic.py")
+LIAR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forged_types.py")
 TRAFFIC_COUNT, TRAFFIC_RATE, TRAFFIC_GROWTH_KIB = 1600, 200, 1024
 
 
@@ -75,9 +76,9 @@ def forged():
             pub.process.stop()
 
 
-def guids(world, topic):
+def guids(world, topic, wait=0.5):
     """The GUIDs of the writer and the reader of a topic."""
-    found = {event["kind"]: event["guid"] for event in world.ls(wait=0.5)
+    found = {event["kind"]: event["guid"] for event in world.ls(wait=wait)
              if event.get("topic") == topic and event["kind"] in ("writer", "reader")}
     expect(len(found) == 2, f"not one writer and one reader: {found}")
     return found["writer"], found["reader"]
@@ -112,3 +113,42 @@ def stream_under_forgery(writer, reader):
 for _writer, _reader in (("apus", "apus"), ("apus", "cyclone")):
     case(f"hostile/forged-traffic-{_writer}-to-{_reader}")(
         functools.partial(stream_under_forgery, _writer, _reader))
+
+
+def counters(world, path):
+    """What a participant has counted so far."""
+    events = world.apus("stats", path, "--json").wait(20)
+    return next(event["counters"] for event in events if event.get("kind") == "participant")
+
+
+@case("hostile/types")
+def lies_about_types():
+    """Requests, replies and type information that lie, from a participant that proves its address and from one
+    that does not: the stream beside it is whole, memory is bounded, answers too, and all of it is counted."""
+    idl = ("--idl", os.path.join(Paths.source, "tests", "interop", "peers", "shape.idl"))
+    with World() as world:
+        files = [os.path.join(world.directory, name) for name in ("sub.stats", "pub.stats")]
+        words = [(*idl, "--set", "limits.types=512", "--set", "stats.file=" + path) for path in files]
+        sub = world.sub("apus", "Square", count=TRAFFIC_COUNT, timeout=60, extra=words[0])
+        pub = world.pub("apus", "Square", count=TRAFFIC_COUNT, matched=1, keep_all=True,
+                        rate=TRAFFIC_RATE, timeout=60, extra=words[1])
+        sub.wait_sample()
+        prefixes = [guid.split(":")[0] for guid in guids(world, "Square", 2)]
+        before = [end.process.rss_kib() for end in (sub, pub)]
+        liar = world.start([sys.executable, LIAR, "--domain", str(world.domain), *prefixes], "liar")
+        told = liar.wait(60)[-1]
+        after = [end.process.rss_kib() for end in (sub, pub)]
+        counted = [counters(world, path) for path in files]
+        samples = sub.finish(60)
+        pub.finish(code=None)
+        checks.complete([s for s in samples if s.valid], TRAFFIC_COUNT, ("RED",))
+        for names in counted:
+            for name in ("types.learnt", "types.unwanted", "types.forged", "types.asked", "types.answered",
+                         "types.withheld", "discovery.malformed"):
+                expect(names[name] > 0, f"{name} is 0")
+        expect(told["victim_got"] < 3 * told["victim_paid"], f"amplified: {told}")
+        expect(told["got"] < told["sent"], f"amplified: {told}")
+        sanitized = Paths.peers != Paths.build
+        expect(sanitized or all(b - a < GROWTH_KIB for a, b in zip(before, after)),
+               f"memory grew from {before} to {after} KiB")
+        print(f"     {told}, memory from {before} to {after} KiB")
