@@ -34,6 +34,7 @@ struct apus_dp_cache_limits {
 	/** Not 0: most payloads are this small. They get slots of that size, and the others, for which there
 	 *  are as many large ones, only cost memory when they come. */
 	uint32_t small_bytes;
+	uint32_t lent_slots; /* may be out with readers of other processes, beyond the history */
 };
 
 /** One sample of the cache. Fields are the cache's except where a comment says so. */

@@ -85,7 +85,7 @@ static void settle(struct apus_dp_reader_state *s, struct apus_mono now)
 		apus_dp_reader_raise(r);
 	}
 	/* What came behind the set had to wait: it is asked for again. */
-	if (s->reliable && !s->local && apus_dp_window_has_missing(&s->window))
+	if (s->reliable && !s->local && !s->shm && apus_dp_window_has_missing(&s->window))
 		apus_dp_reader_ask(s, now, 0);
 	r->any_refused = true;
 }

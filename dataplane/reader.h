@@ -90,6 +90,7 @@ struct apus_dp_reader_counters {
 	struct apus_counter gaps;
 	struct apus_counter acknacks_sent;
 	struct apus_counter other_route; /* of a writer that is served on another route */
+	struct apus_counter shm_broken;  /* rings given up: their writer wrote nonsense */
 	struct apus_counter matches_refused;
 	struct apus_counter delivered; /* samples made available */
 	struct apus_counter
@@ -151,12 +152,16 @@ struct apus_dp_reader_state {
 	apus_seq last_admitted, began;
 	uint64_t lost_before;
 	bool damaged;
-	apus_seq group_passed; /* group sets up to here it has ended, or has no part in */
-	apus_seq group_broken; /* the latest one that is broken */
-	bool reliable;         /* the match is */
-	bool local;            /* same worker: arrives by apus_dp_reader_local() only */
-	uint8_t liveliness;    /* enum apus_liveliness of the writer */
-	uint64_t lost_seen;    /* of window.lost, in the reader's total */
+	apus_seq group_passed;      /* group sets up to here it has ended, or has no part in */
+	apus_seq group_broken;      /* the latest one that is broken */
+	bool reliable;              /* the match is */
+	bool local;                 /* same worker: arrives by apus_dp_reader_local() only */
+	struct apus_dp_shm_in *shm; /* arrives through shared memory only; NULL: it does not */
+	struct apus_dp_reader_state *shm_next; /* in the worker's list of those */
+	apus_seq shm_last;                     /* last number taken out of the ring */
+	bool shm_stalled;   /* refused for want of room; tried again after a take */
+	uint8_t liveliness; /* enum apus_liveliness of the writer */
+	uint64_t lost_seen; /* of window.lost, in the reader's total */
 	bool mark;
 	bool answer_due; /* a HEARTBEAT waits for its answer */
 	bool ack_queued; /* in the worker's ack_list */

@@ -2,7 +2,7 @@
 /* The application's side of a reader: take, read, return, and the descriptor to wait on. */
 #include "dataplane/cache.h"
 #include "dataplane/group.h"
-#include "dataplane/reader.h"
+#include "dataplane/reader_internal.h"
 #include "dataplane/worker.h"
 #include "dataplane/writer.h"
 
@@ -78,6 +78,13 @@ static void lower_event(struct apus_dp_reader *r)
 	(void)!read(r->event_fd, &count, sizeof(count));
 }
 
+/* There may be room for what was left in the ring. */
+static void retry_shm(struct apus_dp_reader_state *s, struct apus_mono now)
+{
+	s->shm_stalled = false;
+	apus_dp_shm_drain(s, now);
+}
+
 void apus_dp_reader_ask_again(struct apus_dp_reader *reader, struct apus_mono now)
 {
 	if (!reader->any_refused)
@@ -90,6 +97,8 @@ void apus_dp_reader_ask_again(struct apus_dp_reader *reader, struct apus_mono no
 
 		if (local)
 			apus_dp_writer_retry_local(local, now);
+		else if (s->shm_stalled)
+			retry_shm(s, now);
 		else if (s->reliable && apus_dp_window_has_missing(&s->window))
 			apus_dp_reader_send_ack(s, now);
 	}

@@ -49,6 +49,26 @@ static void unqueue_ack(struct apus_dp_reader_state *s)
 	s->ack_queued = false;
 }
 
+/* Into the worker's list of matches through shared memory, or out of it (NULL). */
+static void join_ring(struct apus_dp_reader_state *s, struct apus_dp_shm_in *shm)
+{
+	struct apus_dp_reader_state **link = &s->reader->worker->shm_first;
+
+	if (s->shm) {
+		while (*link != s)
+			link = &(*link)->shm_next;
+		*link = s->shm_next;
+	}
+	s->shm = shm;
+	if (!shm)
+		return;
+	s->shm_next = s->reader->worker->shm_first;
+	s->reader->worker->shm_first = s;
+	/* Its bell is down: the thread must look at it before it sleeps again. */
+	if (s->reader->worker->shm_dozing)
+		apus_dp_worker_wake(s->reader->worker);
+}
+
 static void end_state(struct apus_dp_reader *r, uint32_t idx, struct apus_mono now)
 {
 	struct apus_dp_reader_state *s = &r->states[idx];
@@ -58,6 +78,7 @@ static void end_state(struct apus_dp_reader *r, uint32_t idx, struct apus_mono n
 	s->match_id = 0;
 	apus_dp_reader_sweep_fragments(s);
 	unqueue_ack(s);
+	join_ring(s, NULL);
 	apus_dp_wheel_cancel(&r->worker->wheel, &s->timer);
 	unchain(s);
 	s->match_id = 0;
@@ -100,6 +121,8 @@ static void refresh_state(struct apus_dp_reader_state *s, const struct apus_dp_w
 	struct apus_dp_reader *r = s->reader;
 
 	s->addr = m->unicast;
+	if (m->shm != s->shm)
+		join_ring(s, m->shm);
 	s->publisher = m->publisher;
 	s->local = m->local && apus_dp_worker_writer(r->worker, s->eid) != NULL;
 	s->liveliness = m->liveliness;
@@ -148,7 +171,7 @@ static void greet(struct apus_dp_reader *r, struct apus_mono now)
 	for (uint32_t i = 0; i < r->match_count; i++) {
 		struct apus_dp_reader_state *s = &r->states[r->order[i]];
 
-		if (s->mark && s->reliable && !s->local)
+		if (s->mark && s->reliable && !s->local && !s->shm)
 			apus_dp_reader_greet(s, now);
 		s->mark = false;
 	}

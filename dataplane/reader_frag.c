@@ -240,7 +240,7 @@ void apus_dp_reader_frag(struct apus_dp_reader_state *state, const struct apus_w
 	struct apus_dp_assembly *a;
 
 	apus_counter_add(&r->counters.fragments, 1);
-	if (state->local || v == APUS_DP_SEQ_BEYOND)
+	if (state->local || state->shm || v == APUS_DP_SEQ_BEYOND)
 		return;
 	if (v == APUS_DP_SEQ_DUPLICATE) {
 		apus_counter_add(&r->counters.late_fragments, 1);
@@ -397,7 +397,7 @@ void apus_dp_reader_heartbeat_frag(struct apus_dp_reader_state *state,
 	struct apus_dp_assembly *a;
 	uint32_t budget = UINT32_MAX;
 
-	if (!state->reliable || state->local)
+	if (!state->reliable || state->local || state->shm)
 		return;
 	/* Other writers send them in the middle of a sample, where they tell us nothing. */
 	if (!apus_dp_prefix_is_apus(&state->prefix) ||

@@ -104,7 +104,7 @@ static bool has_lost(const struct apus_dp_reader_state *s, apus_seq seq)
 		return true;
 	if (s->last_admitted == 0)
 		return false;
-	if (s->local)
+	if (s->local || s->shm)
 		return seq != s->last_admitted + 1;
 	/* A count that has run full (a forged jump does that) tells nothing any more. */
 	if (s->window.lost == UINT64_MAX && seq != s->last_admitted + 1)
@@ -119,7 +119,7 @@ static void note_admitted(struct apus_dp_reader_state *s, apus_seq seq)
 	s->damaged = false;
 	/* What a best-effort window skips it books only when this number is settled. */
 	s->lost_before = s->window.lost + s->window.lost_pending;
-	if (!s->reliable && !s->local && seq > s->window.next)
+	if (!s->reliable && !s->local && !s->shm && seq > s->window.next)
 		s->lost_before += (uint64_t)(seq - s->window.next);
 }
 
@@ -267,7 +267,7 @@ void apus_dp_reader_data(struct apus_dp_reader_state *state, const struct apus_w
 {
 	struct apus_dp_incoming in = from_data(data, origin);
 
-	if (state->local) {
+	if (state->local || state->shm) {
 		apus_counter_add(&state->reader->counters.other_route, 1);
 		return;
 	}
@@ -315,7 +315,7 @@ void apus_dp_reader_heartbeat(struct apus_dp_reader_state *state,
 	int64_t delay_ns = state->reader->worker->config.ack_delay_ns;
 	unsigned result;
 
-	if (state->local)
+	if (state->local || state->shm)
 		return;
 	if (!state->reliable) {
 		/* To a best-effort match it can only say that the writer lives. */
@@ -354,7 +354,7 @@ void apus_dp_reader_gap(struct apus_dp_reader_state *state, const struct apus_wi
 			struct apus_mono now)
 {
 	/* A best-effort reader learns from it what was left out and is not lost. */
-	if (state->local)
+	if (state->local || state->shm)
 		return;
 	apus_counter_add(&state->reader->counters.gaps, 1);
 	if (apus_dp_window_gap(&state->window, gap->start, &gap->set))

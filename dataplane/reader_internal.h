@@ -47,6 +47,9 @@ enum apus_dp_admit_result apus_dp_reader_admit(struct apus_dp_reader_state *s,
 void apus_dp_reader_arrive(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in,
 			   struct apus_mono now);
 
+/** reader_shm.c: takes a burst of samples out of the ring of a match. */
+int apus_dp_shm_drain(struct apus_dp_reader_state *s, struct apus_mono now);
+
 /** reader_hold.c: keeps a sample that arrived out of order. */
 void apus_dp_reader_hold_back(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in);
 /** Settles one number after admission; false if the sample was refused. */

@@ -40,6 +40,9 @@
 #include "dataplane/filter_index.h"
 #include "dataplane/predicate.h"
 
+struct apus_dp_shm_in;
+struct apus_dp_shm_out;
+
 /** One matched reader in a writer's snapshot. */
 struct apus_dp_reader_match {
 	struct apus_guid guid;
@@ -60,6 +63,7 @@ struct apus_dp_reader_match {
 		*predicate; /**< writer-side filter, NULL = send everything */
 	uint32_t filter_id; /**< with a predicate: its id in the snapshot's index */
 	uint64_t filter_generation;
+	struct apus_dp_shm_out *shm; /**< its samples go through shared memory; NULL: they do not */
 };
 
 /** What a writer sends to. Matches sorted by GUID. */
@@ -89,6 +93,8 @@ struct apus_dp_writer_match {
 	int64_t lifespan_ns;       /**< lifespan it offers */
 	struct apus_dp_addr
 		unicast; /**< where acknowledgements go: the writer's locator, else its participant's */
+	struct apus_dp_shm_in
+		*shm; /**< its samples come through shared memory; NULL: they do not */
 };
 
 /** What a reader hears. Matches sorted by GUID. */

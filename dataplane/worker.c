@@ -4,6 +4,7 @@
 
 #include "dataplane/group.h"
 #include "dataplane/reader.h"
+#include "dataplane/shm_match.h"
 #include "dataplane/writer.h"
 
 #include <errno.h>
@@ -316,6 +317,8 @@ int apus_dp_worker_sleep(struct apus_dp_worker *worker, int64_t until_ns)
 
 	if (next.ns < until_ns)
 		until_ns = next.ns;
+	if (worker->shm_first && !apus_dp_shm_doze(worker))
+		until_ns = now.ns;
 	/* W1: seq_cst, pairs with W2 in must_wake(); set under the turn, so whoever arms an earlier timer
 	 * afterwards sees it. */
 	atomic_store(&worker->sleep_until_ns, until_ns);

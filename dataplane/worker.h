@@ -110,6 +110,9 @@ struct apus_dp_worker {
 
 	/* Readers with an acknowledgement to send at the end of the burst. */
 	struct apus_dp_reader_state *ack_list;
+	/* Matches of readers through shared memory. */
+	struct apus_dp_reader_state *shm_first;
+	bool shm_dozing; /* their writers have been asked to wake this worker */
 
 	/* Assertions of liveliness: control appends, whoever takes the turn takes out. */
 	_Atomic uint32_t pulse_head; /* consumer; under the turn */

@@ -5,6 +5,7 @@
  * the announcement of a participant (SPDP), which goes to the stateless reader.
  */
 #include "dataplane/reader.h"
+#include "dataplane/shm_match.h"
 #include "dataplane/worker.h"
 #include "dataplane/writer.h"
 
@@ -241,8 +242,13 @@ static int receive(struct apus_dp_worker *w, struct apus_mono now)
 
 int apus_dp_worker_poll(struct apus_dp_worker *worker, struct apus_mono now)
 {
-	int work = receive(worker, now);
+	int work;
 
+	if (worker->shm_dozing)
+		apus_dp_shm_awake(worker);
+	work = receive(worker, now);
+	if (worker->shm_first)
+		work += apus_dp_shm_receive(worker, now);
 	work += apus_dp_wheel_run(&worker->wheel, now);
 	apus_dp_worker_finish(worker, now);
 	return work;

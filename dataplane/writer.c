@@ -38,6 +38,7 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	w->gap_timer.fn = apus_dp_writer_gap_fn;
 	w->pace_timer.fn = apus_dp_writer_pace_fn;
 	w->batch_timer.fn = batch_timer_fn;
+	w->shm_timer.fn = apus_dp_writer_shm_fn;
 	w->first = 1;
 	if (config->proof_secret)
 		w->first = APUS_DP_PROOF_FIRST + (apus_seq)(config->proof_secret >> 46);
@@ -128,18 +129,25 @@ static bool pass_markers(struct apus_dp_writer *w, struct apus_dp_writer_state *
 	return true;
 }
 
-/* Serves one local reader from its cursor. In the common case the cursor is right behind the last. */
+/* In the common case the cursor is right behind the last. */
+uint32_t apus_dp_writer_slot_behind(const struct apus_dp_writer *w, apus_seq cursor)
+{
+	uint32_t slot = cursor + 1 <= w->sent ? apus_dp_cache_find(&w->cache, cursor + 1) : NONE;
+
+	if (slot == NONE && cursor < w->sent)
+		for (slot = w->cache.head; slot != NONE; slot = w->cache.entries[slot].next)
+			if (w->cache.entries[slot].seq > cursor)
+				break;
+	return slot;
+}
+
+/* Serves one local reader from its cursor. */
 static bool advance_local(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 			  struct apus_mono now)
 {
-	uint32_t slot =
-		s->acked + 1 <= w->sent ? apus_dp_cache_find(&w->cache, s->acked + 1) : NONE;
+	uint32_t slot = apus_dp_writer_slot_behind(w, s->acked);
 	apus_seq before = s->acked;
 
-	if (slot == NONE && s->acked < w->sent)
-		for (slot = w->cache.head; slot != NONE; slot = w->cache.entries[slot].next)
-			if (w->cache.entries[slot].seq > s->acked)
-				break;
 	for (; slot != NONE && w->cache.entries[slot].seq <= w->sent;
 	     slot = w->cache.entries[slot].next) {
 		if (!pass_markers(w, s, w->cache.entries[slot].seq, now))
@@ -218,6 +226,8 @@ static void serve(struct apus_dp_writer *w, struct apus_mono now, bool leave)
 	w->held_bytes = w->held_largest = 0;
 	if (w->local_count)
 		apus_dp_writer_retry_local(w, now);
+	if (w->shm_count)
+		apus_dp_writer_serve_shm(w, now);
 	if (w->destination_count)
 		apus_dp_writer_send(w, from, first, now);
 	if (leave)
@@ -328,6 +338,10 @@ static int reserve(struct apus_dp_writer *w, const struct apus_dp_write *change,
 		serve(w, now, true);
 		rc = try_reserve(w, change, idx_out);
 	}
+	if (rc != 0 && w->shm_count) {
+		apus_dp_writer_look_at_shm(w, now);
+		rc = try_reserve(w, change, idx_out);
+	}
 	if (rc != 0 && apus_dp_cache_evict(&w->cache, w->min_acked) > 0)
 		rc = try_reserve(w, change, idx_out);
 	/* An instance that is new is kept: what it needs is room for a sample. */
@@ -430,7 +444,7 @@ static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 		if (s->acked >= w->sent && !s->awaited)
 			continue;
 		lagging = true;
-		if (s->local || s->unsent_seq)
+		if (s->local || s->shm || s->unsent_seq)
 			continue; /* a HEARTBEAT follows when all is sent */
 		if (s->waiting_seq && s->acked + 1 >= s->waiting_seq)
 			apus_dp_writer_window_move(w, s, now);
@@ -466,6 +480,10 @@ void apus_dp_writer_say_alive(struct apus_dp_writer *w, struct apus_mono now)
 
 		if (s->local) {
 			apus_dp_reader_assert_local(s->local, s->match_id, now);
+			continue;
+		}
+		if (s->shm) {
+			apus_dp_writer_assert_shm(s);
 			continue;
 		}
 		apus_dp_writer_cover(w, s, last);

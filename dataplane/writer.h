@@ -123,6 +123,7 @@ struct apus_dp_writer_state {
 	struct apus_guid guid;
 	struct apus_dp_addr multicast; /* family 0 = none */
 	struct apus_dp_reader *local;  /* same worker: delivered directly */
+	struct apus_dp_shm_out *shm;   /* delivered through shared memory */
 	apus_seq relevant;             /* first sample that concerns it */
 	uint32_t ack_count;
 	uint32_t frag_count;         /* of its last NACK_FRAG */
@@ -243,7 +244,9 @@ struct apus_dp_writer {
 	struct apus_dp_timer gap_timer;   /* tells lazy states of what they reject */
 	struct apus_dp_timer pace_timer;  /* next portion for the states with unsent_seq */
 	struct apus_dp_timer batch_timer; /* what is held leaves then */
-	uint32_t filtered_count;          /* states with a predicate */
+	struct apus_dp_timer
+		shm_timer;       /* readers in shared memory are behind, or have not acknowledged */
+	uint32_t filtered_count; /* states with a predicate */
 	struct apus_dp_writer_filtering filtering;
 	struct apus_dp_writer_state *states; /* match_max */
 	uint32_t *order;                     /* states in snapshot order (by GUID) */
@@ -257,6 +260,7 @@ struct apus_dp_writer {
 	uint32_t *by_addr; /* scratch of derivation: a hash table by address, of places + 1 */
 	uint32_t by_addr_mask;
 	uint32_t local_count;     /* matches delivered directly */
+	uint32_t shm_count;       /* matches through shared memory */
 	uint32_t awaited_count;   /* states that are awaited */
 	uint32_t demoted_count;   /* states that are demoted */
 	_Atomic uint32_t matched; /* matches that are not awaited, for other threads */

@@ -7,6 +7,7 @@
  * Snapshot and states are both sorted by GUID, so one merge pass pairs them.
  */
 #include "dataplane/reader.h"
+#include "dataplane/shm_match.h"
 #include "dataplane/writer_internal.h"
 
 #include <string.h>
@@ -81,7 +82,10 @@ static void refresh_state(struct apus_dp_writer *w, struct apus_dp_writer_state 
 	s->predicate = m->predicate;
 	s->filter_id = m->filter_id;
 	s->local = m->local ? apus_dp_worker_reader(w->worker, s->eid) : NULL;
-	if (s->local)
+	if (m->shm && s->shm != m->shm)
+		m->shm->cursor = s->acked;
+	s->shm = m->shm;
+	if (s->local || s->shm)
 		s->awaited = false;
 }
 
@@ -124,7 +128,7 @@ static uint32_t merge(struct apus_dp_writer *w, const struct apus_dp_writer_snap
 
 static bool is_served(const struct apus_dp_writer_state *s)
 {
-	return !s->local && s->addr.family && !s->awaited && !s->demoted;
+	return !s->local && !s->shm && s->addr.family && !s->awaited && !s->demoted;
 }
 
 /* The place of an address in the table: the one that `same` accepts, or a free one. */
@@ -250,6 +254,7 @@ void apus_dp_writer_derive(struct apus_dp_writer *w)
 	apus_dp_writer_owing_sync(w);
 	w->destination_count = 0;
 	w->local_count = 0;
+	w->shm_count = 0;
 	w->filtered_count = 0;
 	w->awaited_count = 0;
 	w->demoted_count = 0;
@@ -259,6 +264,9 @@ void apus_dp_writer_derive(struct apus_dp_writer *w)
 		if (s->local) {
 			w->local_count++;
 			s->predicate = NULL; /* the reader's own test is just as near */
+		} else if (s->shm) {
+			w->shm_count++;
+			s->predicate = NULL;
 		}
 		w->filtered_count += s->predicate != NULL;
 		w->awaited_count += s->awaited;
@@ -287,7 +295,7 @@ static void greet(struct apus_dp_writer *w, struct apus_mono now)
 		if (!s->mark)
 			continue;
 		s->mark = false;
-		if (s->reliable && !s->local && s->addr.family) {
+		if (s->reliable && !s->local && !s->shm && s->addr.family) {
 			apus_dp_writer_heartbeat(w, s);
 			if (s->awaited || s->acked < w->sent)
 				apus_dp_writer_lagging(w, now);
@@ -295,6 +303,8 @@ static void greet(struct apus_dp_writer *w, struct apus_mono now)
 	}
 	if (w->local_count)
 		apus_dp_writer_retry_local(w, now);
+	if (w->shm_count)
+		apus_dp_writer_serve_shm(w, now);
 }
 
 void apus_dp_writer_forget_local(struct apus_dp_writer *writer, const struct apus_dp_reader *reader)

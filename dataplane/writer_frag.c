@@ -431,7 +431,7 @@ bool apus_dp_writer_nack_frag(struct apus_dp_writer *writer, const struct apus_g
 	struct apus_dp_writer_state *s = apus_dp_writer_find_state(writer, reader);
 	uint32_t slot;
 
-	if (!s || !s->reliable || s->local)
+	if (!s || !s->reliable || s->local || s->shm)
 		return false;
 	if (s->frag_count && !apus_wire_count_newer(nack->count, s->frag_count) &&
 	    now.ns - s->frag_heard.ns < APUS_DP_COUNT_FORGET_NS) {

@@ -40,6 +40,21 @@ static inline bool apus_dp_writer_is_large(const struct apus_dp_writer *w, uint3
 	return w->cache.entries[slot].payload_bytes > w->worker->config.fragment_bytes;
 }
 
+/** The oldest sample that was served and lies behind a cursor, or APUS_SHM_NO_SLOT. */
+uint32_t apus_dp_writer_slot_behind(const struct apus_dp_writer *w, apus_seq cursor);
+
+/* writer_shm.c */
+
+/** Serves readers in shared memory from their cursors. */
+void apus_dp_writer_serve_shm(struct apus_dp_writer *w, struct apus_mono now);
+/** Looks how far they have come, takes slots back, and serves those that are behind. Costs a line of each that
+ *  it writes, so not at each write. */
+void apus_dp_writer_look_at_shm(struct apus_dp_writer *w, struct apus_mono now);
+/** Tells one that the writer is alive. */
+void apus_dp_writer_assert_shm(struct apus_dp_writer_state *state);
+/** The timer's function. */
+void apus_dp_writer_shm_fn(struct apus_dp_timer *timer, struct apus_mono now);
+
 /* writer_filter.c */
 
 /** Allocates what filtering needs. Returns 0 or APUS_ENOMEM; fini is for either. */

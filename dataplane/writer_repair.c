@@ -216,7 +216,7 @@ unsigned apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus
 	bool missing = acknack->set.num_bits > 0, greeted = false;
 	unsigned answer = APUS_DP_ANSWER_MATCHED;
 
-	if (!s || !s->reliable || s->local)
+	if (!s || !s->reliable || s->local || s->shm)
 		return APUS_DP_ANSWER_NONE;
 	if (!acknack_is_fresh(writer, s, acknack, now))
 		return answer;

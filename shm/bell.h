@@ -1,78 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a writer tells a process that one of its rings has something: a bit a ring, and a flag that says that its
- * worker sleeps. Both lie in the page the two processes share; the bell itself is an eventfd of the sleeper.
+ * How a writer wakes a reader that sleeps: a flag in the page the two processes share, and an eventfd of the
+ * sleeper that is rung only if the flag is up.
  *
  * No wake-up is lost, because each side writes, by an exchange, before it reads:
  *
- *     writer  exchange tail; test the ready bit, set it; test the sleep flag, ring
- *     reader  exchange ready words with 0; read the tails of those rings
- *     sleeper exchange the sleep flag with 1; test the ready words and tails once more; sleep
+ *     writer   exchange the tail; test the flag; ring
+ *     sleeper  exchange the flag with 1; read the tails once more; sleep
  *
- * A spinning reader costs a writer two loads. A peer that writes nonsense here wakes its own peer in vain, or
- * does not wake it; neither can stop anybody else.
+ * A reader that polls costs its writers one load of a line that nobody writes. A peer that writes nonsense here
+ * wakes its own peer in vain, or does not wake it; it can stop nobody else.
  */
 #ifndef APUS_SHM_BELL_H
 #define APUS_SHM_BELL_H
 
-#include "shm/atomic.h"
+#include "shm/ring.h"
 
-/** Rings of one peer process that one ready set can tell apart; a multiple of 64. */
-#define APUS_SHM_BELL_RINGS 1024
-
-/** What a writer's process and a reader's share, one each way. */
+/** One ring's bell; in the page both may write. */
 struct apus_shm_bell {
-	apus_shm_word asleep; /* the reader's worker sleeps */
+	apus_shm_word asleep; /* the reader's worker sleeps, or is about to */
 	uint8_t pad[120];
-	apus_shm_word ready[APUS_SHM_BELL_RINGS / 64];
 };
 
-/**
- * The writer's half, after a push: says that ring `ring_idx` (< APUS_SHM_BELL_RINGS) has something. True: the
- * reader sleeps and this caller is to ring its eventfd (nobody else will).
- */
-static inline bool apus_shm_bell_signal(struct apus_shm_bell *bell, uint32_t ring_idx)
+/** The writer's half, after a push. True: the reader sleeps and this caller is to ring its eventfd. */
+static inline bool apus_shm_bell_signal(struct apus_shm_bell *bell)
 {
-	apus_shm_word *ready = &bell->ready[ring_idx / 64];
-	uint64_t bit = UINT64_C(1) << (ring_idx % 64);
-
-	/* Seq_cst: B1, behind the exchange of the tail. Seen set: the reader has yet to clear it, and reads the tail
-	 * after that. */
-	if (!(apus_shm_load(ready, seq_cst) & bit))
-		(void)apus_shm_fetch_or(ready, bit, seq_cst);
-	/* Seq_cst: B2, behind the bit; pairs with the exchange in apus_shm_bell_doze(). */
+	/* Seq_cst: B, behind the exchange of the tail; pairs with the exchange in apus_shm_bell_doze(): one of the two
+	 * sides sees what the other wrote. */
 	if (apus_shm_load(&bell->asleep, seq_cst) == 0)
 		return false;
-	/* Who takes the flag rings. */
+	/* Who takes the flag rings; relaxed would do, but it is not worth a thought on this path. */
 	return apus_shm_exchange(&bell->asleep, 0, seq_cst) != 0;
 }
 
-/** The reader's half: the rings of 64 that were signalled; their tails are to be read after this call. */
-static inline uint64_t apus_shm_bell_take(struct apus_shm_bell *bell, uint32_t word)
-{
-	/* Relaxed: an exchange only where there is something; what is set meanwhile is seen next time. */
-	if (apus_shm_load(&bell->ready[word], relaxed) == 0)
-		return 0;
-	/* Seq_cst: B1; the tails are read behind it. */
-	return apus_shm_exchange(&bell->ready[word], 0, seq_cst);
-}
-
 /**
- * The sleeper's half: announces that it will sleep. False: something has come already; do not sleep. True: sleep
- * on the eventfd, then call apus_shm_bell_wake(). words: how many ready words are in use.
+ * The sleeper's half: announces that it will sleep. False: the ring has something already; do not sleep. True:
+ * sleep on the eventfd, then call apus_shm_bell_wake().
  */
-static inline bool apus_shm_bell_doze(struct apus_shm_bell *bell, uint32_t words)
+static inline bool apus_shm_bell_doze(struct apus_shm_bell *bell,
+				      const struct apus_shm_ring_reader *ring)
 {
-	uint64_t any = 0;
-
-	/* Seq_cst exchange: B2; the ready words are tested behind it. */
+	/* Seq_cst exchange: B; the tail is read behind it. */
 	(void)apus_shm_exchange(&bell->asleep, 1, seq_cst);
-	for (uint32_t i = 0; i < words; i++)
-		any |= apus_shm_load(&bell->ready[i], seq_cst);
-	if (any == 0)
-		return true;
-	apus_shm_store(&bell->asleep, 0, relaxed);
-	return false;
+	return !apus_shm_ring_has_more(ring);
 }
 
 /** Awake again. */

@@ -135,9 +135,8 @@ static enum apus_shm_ring_result look(struct apus_shm_ring_reader *r)
 		return APUS_SHM_BROKEN;
 	if (r->head < r->tail)
 		return APUS_SHM_DONE;
-	/* Seq_cst: T, pairs with the exchange in publish(): the cells before it are written. Behind a ready word that this
-	 * side has cleared, it sees at least what the writer published before it found the bit set. */
-	r->tail = apus_shm_load(&r->out->tail, seq_cst);
+	/* Acquire: T, pairs with the exchange in publish(): the cells before it are written. */
+	r->tail = apus_shm_load(&r->out->tail, acquire);
 	if (r->tail == r->head)
 		return APUS_SHM_NOTHING;
 	if (r->tail - r->head > r->capacity) {
@@ -145,6 +144,12 @@ static enum apus_shm_ring_result look(struct apus_shm_ring_reader *r)
 		return APUS_SHM_BROKEN;
 	}
 	return APUS_SHM_DONE;
+}
+
+bool apus_shm_ring_has_more(const struct apus_shm_ring_reader *ring)
+{
+	/* Seq_cst: T; a sleeper looks once more behind its flag (bell.h). */
+	return apus_shm_load(&ring->out->tail, seq_cst) != ring->head;
 }
 
 static void copy_cell(const struct apus_shm_ring_reader *r, struct apus_shm_desc *desc_out)
@@ -180,8 +185,8 @@ static enum apus_shm_ring_result try_claim(struct apus_shm_ring_reader *r,
 	uint64_t head = apus_shm_load(&r->in->head, acquire);
 
 	*beaten_out = false;
-	/* Seq_cst: T, as in look(). */
-	r->tail = apus_shm_load(&r->out->tail, seq_cst);
+	/* Acquire: T, pairs with the exchange in publish(). */
+	r->tail = apus_shm_load(&r->out->tail, acquire);
 	if (head < r->head || head > r->tail) {
 		r->broken = true;
 		return APUS_SHM_BROKEN;

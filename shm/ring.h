@@ -109,6 +109,9 @@ enum apus_shm_ring_result apus_shm_ring_push_over(struct apus_shm_ring_writer *r
 /** How many descriptors the reader has not taken; the whole capacity once it is broken. */
 uint32_t apus_shm_ring_waiting(struct apus_shm_ring_writer *ring);
 
+/** True if the writer has published more than this side has taken; also of a broken ring. */
+bool apus_shm_ring_has_more(const struct apus_shm_ring_reader *ring);
+
 /** The oldest descriptor of a ring that pushes back; it stays until apus_shm_ring_advance(). */
 enum apus_shm_ring_result apus_shm_ring_peek(struct apus_shm_ring_reader *ring,
 					     struct apus_shm_desc *desc_out);

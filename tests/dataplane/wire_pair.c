@@ -198,6 +198,7 @@ static void make_writer(struct wire_pair *p, struct wire_endpoints *e, const str
 		.batch_delay_ns = o->batch_delay_ns,
 		.proof_secret = o->proof_secret,
 		.cache = {.max_samples = o->max_samples,
+			  .lent_slots = o->lent_slots,
 			  .max_instances = 16,
 			  .max_samples_per_instance = o->max_samples,
 			  .depth = o->keep_all ? 0 : o->depth,
@@ -299,6 +300,7 @@ void wire_match(struct wire_pair *p, struct wire_endpoints *e, bool matched,
 			.transient_local = o->transient_local,
 			.unicast = apus_dp_addr_v4(ip, 2),
 			.predicate = o->predicate,
+			.shm = o->shm_out,
 		};
 		rs->match[0] = (struct apus_dp_writer_match){
 			.guid = e->writer->config.guid,
@@ -308,6 +310,7 @@ void wire_match(struct wire_pair *p, struct wire_endpoints *e, bool matched,
 			.lease_ns = APUS_INFINITE_NS,
 			.lifespan_ns = APUS_INFINITE_NS,
 			.unicast = apus_dp_addr_v4(ip, 1),
+			.shm = o->shm_in,
 		};
 	}
 	apus_dp_writer_publish(&p->epoch, &e->writer->port, ws, &retired);

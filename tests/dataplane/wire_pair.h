@@ -88,6 +88,10 @@ struct wire_options {
 	uint32_t batch_bytes;                /* of the writer */
 	int64_t batch_delay_ns;
 	uint64_t proof_secret; /* of the writer; 0: nothing is to be proved */
+	uint32_t lent_slots;   /* of the writer, for readers in shared memory */
+	struct apus_dp_shm_out
+		*shm_out; /* the ends of the match, if it is one through shared memory */
+	struct apus_dp_shm_in *shm_in;
 };
 
 void wire_endpoints_init(struct wire_pair *p, struct wire_endpoints *e,

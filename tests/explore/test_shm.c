@@ -263,7 +263,6 @@ static void begin_bell(void)
 	slept = false;
 	rung = dozes = 0;
 	apus_shm_store(&bell.asleep, 0, relaxed);
-	apus_shm_store(&bell.ready[0], 0, relaxed);
 }
 
 static void push_and_signal(void)
@@ -275,7 +274,7 @@ static void push_and_signal(void)
 		desc = fill(&slot);
 		apus_shm_ring_push(&run.writer, &desc);
 		sent(slot);
-		rung += apus_shm_bell_signal(&bell, 0);
+		rung += apus_shm_bell_signal(&bell);
 	}
 }
 
@@ -283,14 +282,14 @@ static void push_and_signal(void)
 static void drain_and_sleep(void)
 {
 	for (int look = 0; look < 3; look++) {
-		if (apus_shm_bell_take(&bell, 0))
-			while (take_one())
-				;
+		while (take_one())
+			;
 		dozes++;
-		if (apus_shm_bell_doze(&bell, 1)) {
+		if (apus_shm_bell_doze(&bell, &run.reader)) {
 			slept = true;
 			return;
 		}
+		apus_shm_bell_wake(&bell);
 	}
 }
 
@@ -322,7 +321,7 @@ static void test_holds(void **state)
 			      (unsigned long long)r.states, (unsigned long long)r.runs);
 		if (r.failed)
 			fail_msg("%s: %s", programs[i]->name, r.why);
-		assert_true(r.states > 1000);
+		assert_true(r.states > 500);
 	}
 }
 
@@ -343,11 +342,10 @@ static void test_broken(void **state)
 		{&displaces, "publish", EXPLORE_EXCHANGE, EXPLORE_relaxed},
 		{&displaces, "try_claim", EXPLORE_LOAD, EXPLORE_relaxed},
 		{&displaces, "apus_shm_return", EXPLORE_OR, EXPLORE_relaxed},
-		{&bells, "look", EXPLORE_LOAD, EXPLORE_acquire},
+		{&bells, "apus_shm_ring_has_more", EXPLORE_LOAD, EXPLORE_acquire},
 		{&bells, "publish", EXPLORE_EXCHANGE, EXPLORE_release},
 		{&bells, "apus_shm_bell_signal", EXPLORE_LOAD, EXPLORE_acquire},
 		{&bells, "apus_shm_bell_doze", EXPLORE_EXCHANGE, EXPLORE_acq_rel},
-		{&bells, "apus_shm_bell_doze", EXPLORE_LOAD, EXPLORE_acquire},
 	};
 
 	(void)state;

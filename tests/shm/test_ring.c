@@ -252,22 +252,20 @@ static void test_returns(void **state)
 
 static void test_bell(void **state)
 {
-	static struct apus_shm_bell bell;
+	struct pair *p = *state;
+	struct apus_shm_bell bell = {0};
 
-	(void)state;
-	assert_false(apus_shm_bell_signal(&bell, 70));
-	assert_int_equal(apus_shm_bell_take(&bell, 0), 0);
-	assert_false(apus_shm_bell_doze(&bell, 16));
-	assert_int_equal(apus_shm_bell_take(&bell, 1), 1u << 6);
-	assert_int_equal(apus_shm_bell_take(&bell, 1), 0);
-	assert_true(apus_shm_bell_doze(&bell, 16));
-	assert_true(apus_shm_bell_signal(&bell, 0));
+	assert_false(apus_shm_bell_signal(&bell));
+	assert_true(apus_shm_bell_doze(&bell, &p->reader));
+	push(p, 1);
 	/* One ring a sleep. */
-	assert_false(apus_shm_bell_signal(&bell, 1));
+	assert_true(apus_shm_bell_signal(&bell));
+	assert_false(apus_shm_bell_signal(&bell));
+	assert_false(apus_shm_bell_doze(&bell, &p->reader));
 	apus_shm_bell_wake(&bell);
-	assert_int_equal(apus_shm_bell_take(&bell, 0), 3);
-	assert_false(apus_shm_bell_signal(&bell, 1023));
-	assert_int_equal(apus_shm_bell_take(&bell, 15), UINT64_C(1) << 63);
+	assert_false(apus_shm_bell_signal(&bell));
+	take(p, 1);
+	assert_true(apus_shm_bell_doze(&bell, &p->reader));
 }
 
 int main(void)
@@ -280,7 +278,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nonsense_tail, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_scribbler, setup, teardown),
 		cmocka_unit_test(test_returns),
-		cmocka_unit_test(test_bell),
+		cmocka_unit_test_setup_teardown(test_bell, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reader's end of matches through shared memory; see shm_match.h. Everything a descriptor says is bounded
+ * before it is used; a writer that writes nonsense loses its own match's samples and nothing else.
+ */
+#include "dataplane/reader_internal.h"
+#include "dataplane/shm_match.h"
+
+#include <apus/core.h>
+
+#include <string.h>
+
+/* Samples taken from one ring before the next one has its turn. */
+#define BURST 64
+
+int apus_dp_shm_in_init(struct apus_dp_shm_in *end, const struct apus_shm_ring_out *out,
+			struct apus_dp_shm_page *page, uint32_t capacity, const uint8_t *slots,
+			size_t slots_bytes, uint32_t slot_bytes, uint32_t slot_count)
+{
+	memset(end, 0, sizeof(*end));
+	if (apus_shm_ring_bytes(capacity) == 0 || slot_bytes <= APUS_DP_SLOT_PAYLOAD ||
+	    slot_count == 0 || slot_count >= APUS_DP_SHM_SLOTS_MAX ||
+	    slots_bytes / slot_bytes < slot_count)
+		return APUS_EINVAL;
+	end->page = page;
+	end->slots = slots;
+	end->slot_bytes = slot_bytes;
+	end->slot_count = slot_count;
+	end->payload_bytes_max = slot_bytes - APUS_DP_SLOT_PAYLOAD;
+	apus_shm_ring_reader_init(&end->ring, out, &page->ring, capacity);
+	return 0;
+}
+
+/* A descriptor as it may be used; false: it contradicts itself or its past. */
+static bool understand(const struct apus_dp_reader_state *s, const struct apus_shm_desc *d,
+		       struct apus_dp_incoming *in_out, uint32_t *slot_out)
+{
+	const struct apus_dp_shm_in *end = s->shm;
+	uint8_t flags = (uint8_t)(d->word[2] >> 24);
+
+	*slot_out = (uint32_t)d->word[2] & (APUS_DP_SHM_SLOTS_MAX - 1);
+	*in_out = (struct apus_dp_incoming){
+		.seq = (apus_seq)d->word[0],
+		.source = {(int64_t)d->word[3]},
+		.change = flags & (APUS_DP_DISPOSE | APUS_DP_UNREGISTER),
+		.key_only = flags & APUS_DP_SHM_KEY_ONLY,
+		.payload_bytes = (uint32_t)(d->word[2] >> 32),
+	};
+	return *slot_out < end->slot_count && in_out->payload_bytes <= end->payload_bytes_max &&
+	       in_out->seq > s->shm_last;
+}
+
+/* Numbers that concerned a best-effort reader and never came. */
+static void note_skipped(struct apus_dp_reader_state *s, apus_seq seq)
+{
+	if (!s->reliable && s->shm_last && seq > s->shm_last + 1)
+		s->window.lost += (uint64_t)(seq - s->shm_last - 1);
+	s->shm_last = seq;
+	apus_dp_reader_note_lost(s);
+}
+
+/* Admits a copy of the sample. False: no room, and it is to be offered again. */
+static bool admit(struct apus_dp_reader_state *s, struct apus_dp_incoming *in, uint32_t slot,
+		  struct apus_mono now)
+{
+	struct apus_dp_reader *r = s->reader;
+	const uint8_t *payload =
+		s->shm->slots + (size_t)slot * s->shm->slot_bytes + APUS_DP_SLOT_PAYLOAD;
+	uint32_t own = APUS_SHM_NO_SLOT;
+	enum apus_dp_admit_result result;
+
+	if (in->payload_bytes && in->payload_bytes <= r->config.payload_bytes_max) {
+		own = apus_dp_reader_store(r, payload, in->payload_bytes);
+		if (own == APUS_SHM_NO_SLOT)
+			return false;
+		in->payload = apus_dp_reader_slot(r, own);
+	}
+	apus_counter_add(&r->counters.received, 1);
+	result = apus_dp_reader_admit(s, in, now);
+	if (own != APUS_SHM_NO_SLOT)
+		apus_shm_pool_release(&r->pool, own);
+	return result != APUS_DP_REFUSED;
+}
+
+static void refuse_ring(struct apus_dp_reader_state *s)
+{
+	s->shm->ring.broken = true;
+}
+
+/* An assertion of liveliness, if it is one. */
+static bool is_assertion(struct apus_dp_reader_state *s, const struct apus_shm_desc *d,
+			 struct apus_mono now)
+{
+	if (!(d->word[2] >> 24 & APUS_DP_SHM_ASSERTION))
+		return false;
+	if (!s->reader->config.sink)
+		apus_dp_reader_assert_local(s->reader, s->match_id, now);
+	return true;
+}
+
+/* Takes one sample of a reliable writer: it leaves the ring when it has been admitted. */
+static bool take_reliable(struct apus_dp_reader_state *s, struct apus_mono now)
+{
+	struct apus_dp_incoming in;
+	struct apus_shm_desc d;
+	uint32_t slot;
+
+	if (apus_shm_ring_peek(&s->shm->ring, &d) != APUS_SHM_DONE)
+		return false;
+	if (is_assertion(s, &d, now)) {
+		apus_shm_ring_advance(&s->shm->ring);
+		return true;
+	}
+	if (!understand(s, &d, &in, &slot)) {
+		refuse_ring(s);
+		return false;
+	}
+	if (!admit(s, &in, slot, now)) {
+		s->shm_stalled = s->reader->any_refused = true;
+		return false;
+	}
+	note_skipped(s, in.seq);
+	apus_shm_return(s->shm->page->returned, slot);
+	apus_shm_ring_advance(&s->shm->ring);
+	return true;
+}
+
+static bool take_best_effort(struct apus_dp_reader_state *s, struct apus_mono now)
+{
+	struct apus_dp_incoming in;
+	struct apus_shm_desc d;
+	uint64_t displaced;
+	uint32_t slot;
+
+	if (apus_shm_ring_claim(&s->shm->ring, &d, &displaced) != APUS_SHM_DONE)
+		return false;
+	if (is_assertion(s, &d, now))
+		return true;
+	if (!understand(s, &d, &in, &slot)) {
+		refuse_ring(s);
+		return false;
+	}
+	note_skipped(s, in.seq);
+	(void)admit(s, &in, slot, now);
+	apus_shm_return(s->shm->page->returned, slot);
+	return true;
+}
+
+int apus_dp_shm_drain(struct apus_dp_reader_state *s, struct apus_mono now)
+{
+	int n = 0;
+
+	if (s->shm_stalled || s->shm->ring.broken)
+		return 0;
+	while (n < BURST && (s->reliable ? take_reliable(s, now) : take_best_effort(s, now)))
+		n++;
+	if (s->shm->ring.broken)
+		apus_counter_add(&s->reader->counters.shm_broken, 1);
+	return n;
+}
+
+int apus_dp_shm_receive(struct apus_dp_worker *worker, struct apus_mono now)
+{
+	int n = 0;
+
+	for (struct apus_dp_reader_state *s = worker->shm_first; s; s = s->shm_next)
+		n += apus_dp_shm_drain(s, now);
+	return n;
+}
+
+bool apus_dp_shm_doze(struct apus_dp_worker *worker)
+{
+	bool quiet = true;
+
+	worker->shm_dozing = worker->shm_first != NULL;
+	for (struct apus_dp_reader_state *s = worker->shm_first; s && quiet; s = s->shm_next)
+		if (!s->shm_stalled && !s->shm->ring.broken)
+			quiet = apus_shm_bell_doze(&s->shm->page->bell, &s->shm->ring);
+	if (!quiet)
+		apus_dp_shm_awake(worker);
+	return quiet;
+}
+
+void apus_dp_shm_awake(struct apus_dp_worker *worker)
+{
+	worker->shm_dozing = false;
+	for (struct apus_dp_reader_state *s = worker->shm_first; s; s = s->shm_next)
+		apus_shm_bell_wake(&s->shm->page->bell);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A match whose samples go through shared memory: the writer's end and the reader's end.
+ *
+ * The ring is one more transport under the reliable protocol, not a second protocol: a writer keeps a cursor for
+ * each such reader, stops when the ring or the reader's quota of slots is full, and goes on from its history,
+ * which displaces as its QoS says. The reader takes a descriptor out of the ring only when it has admitted the
+ * sample, so the head of the ring is its acknowledgement. A best-effort ring displaces its oldest.
+ *
+ * A descriptor says all that is to be known of a sample but its payload:
+ *
+ *     word 0  sequence number
+ *     word 1  the number before it that concerned this reader (0: none)
+ *     word 2  slot (24 bits), flags (8 bits), payload bytes (32 bits)
+ *     word 3  source time
+ *
+ * The reader copies the payload into a slot of its own before it looks at it, and gives the writer's slot back at
+ * once: nothing is parsed in memory that another process can change.
+ *
+ * Control creates both ends and owns them; a snapshot hands them to the data plane. When the match ends control
+ * keeps the writer's end until the reader has let go of it or is dead, then calls apus_dp_shm_out_drop().
+ */
+#ifndef APUS_DATAPLANE_SHM_MATCH_H
+#define APUS_DATAPLANE_SHM_MATCH_H
+
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "base/guid.h"
+#include "shm/bell.h"
+#include "shm/pool.h"
+#include "shm/returns.h"
+#include "shm/ring.h"
+
+struct apus_dp_worker;
+
+/** A pool that readers of other processes map has less than so many slots: what a descriptor can name. */
+#define APUS_DP_SHM_SLOTS_MAX (UINT32_C(1) << 24)
+
+/** Flag of a descriptor beside enum apus_change: the payload is a key. */
+#define APUS_DP_SHM_KEY_ONLY 0x80u
+/** No sample: the writer asserts its liveliness. */
+#define APUS_DP_SHM_ASSERTION 0x40u
+
+/** What both processes may write: the reader's half of the ring, its bell, and the slots that come back. */
+struct apus_dp_shm_page {
+	struct apus_shm_ring_in ring;
+	struct apus_shm_bell bell;
+	apus_shm_word returned[]; /* APUS_SHM_RETURN_WORDS(slots of the pool) */
+};
+
+/** Bytes of a page for a pool of so many slots. */
+size_t apus_dp_shm_page_bytes(uint32_t slot_count);
+
+/** The writer's end. */
+struct apus_dp_shm_out {
+	struct apus_shm_ring_writer ring;
+	struct apus_shm_held held;
+	struct apus_shm_pool *pool; /* the writer's; slots the reader has are held here */
+	struct apus_dp_shm_page *page;
+	int bell_fd;     /* eventfd of the reader's worker; -1: it never sleeps */
+	uint32_t quota;  /* slots the reader may have at a time */
+	apus_seq cursor; /* everything up to here was put into the ring, or passed over */
+	apus_seq before; /* the last number in the ring; 0: none */
+	struct apus_counter pushed;
+	struct apus_counter displaced; /* taken back from a full best-effort ring */
+	struct apus_counter dropped;   /* best effort: quota used up */
+	struct apus_counter rings;     /* times the reader had to be woken */
+	uint64_t false_returns;        /* slots that came back and were not the reader's */
+};
+
+/** The reader's end. */
+struct apus_dp_shm_in {
+	struct apus_shm_ring_reader ring;
+	struct apus_dp_shm_page *page;
+	const uint8_t *slots; /* the writer's pool */
+	uint32_t slot_bytes, slot_count;
+	uint32_t payload_bytes_max; /* that fit into a slot */
+};
+
+/** Prepares a writer's end; `out` and `page` are zeroed shared memory. Returns 0, APUS_EINVAL (sizes) or
+ *  APUS_ENOMEM. Control. */
+int apus_dp_shm_out_init(struct apus_dp_shm_out *end, struct apus_shm_ring_out *out,
+			 struct apus_dp_shm_page *page, uint32_t capacity,
+			 struct apus_shm_pool *pool, uint32_t quota, int bell_fd);
+/** The reader has let go, or is dead: its slots are free. Under the turn of the writer's worker. */
+void apus_dp_shm_out_drop(struct apus_dp_shm_out *end);
+/** Frees private memory; after apus_dp_shm_out_drop(). A zeroed one is allowed. */
+void apus_dp_shm_out_fini(struct apus_dp_shm_out *end);
+
+/** Prepares a reader's end over mapped memory. Returns 0 or APUS_EINVAL: sizes that contradict each other, or more
+ *  than `slots_bytes` holds. Control. */
+int apus_dp_shm_in_init(struct apus_dp_shm_in *end, const struct apus_shm_ring_out *out,
+			struct apus_dp_shm_page *page, uint32_t capacity, const uint8_t *slots,
+			size_t slots_bytes, uint32_t slot_bytes, uint32_t slot_count);
+
+/* ---- reader: reader_shm.c, under the turn ---------------------------------------------------------- */
+
+/** Takes samples out of all rings of a worker, a burst of each. Returns how many. */
+int apus_dp_shm_receive(struct apus_dp_worker *worker, struct apus_mono now);
+/** Before a worker sleeps: asks all writers to wake it. False: something has come; do not sleep. */
+bool apus_dp_shm_doze(struct apus_dp_worker *worker);
+/** Awake again. */
+void apus_dp_shm_awake(struct apus_dp_worker *worker);
+
+#endif

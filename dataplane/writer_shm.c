@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The writer's end of matches through shared memory; see shm_match.h. */
+#include "dataplane/shm_match.h"
+#include "dataplane/writer_internal.h"
+
+#include <apus/core.h>
+
+#include <string.h>
+#include <unistd.h>
+
+size_t apus_dp_shm_page_bytes(uint32_t slot_count)
+{
+	return sizeof(struct apus_dp_shm_page) +
+	       (size_t)APUS_SHM_RETURN_WORDS(slot_count) * sizeof(apus_shm_word);
+}
+
+int apus_dp_shm_out_init(struct apus_dp_shm_out *end, struct apus_shm_ring_out *out,
+			 struct apus_dp_shm_page *page, uint32_t capacity,
+			 struct apus_shm_pool *pool, uint32_t quota, int bell_fd)
+{
+	memset(end, 0, sizeof(*end));
+	if (apus_shm_ring_bytes(capacity) == 0 || quota == 0 ||
+	    pool->slot_count >= APUS_DP_SHM_SLOTS_MAX)
+		return APUS_EINVAL;
+	end->pool = pool;
+	end->page = page;
+	end->quota = quota;
+	end->bell_fd = bell_fd;
+	apus_shm_ring_writer_init(&end->ring, out, &page->ring, capacity);
+	return apus_shm_held_init(&end->held, pool->slot_count, page->returned);
+}
+
+static void slot_back(void *user, uint32_t slot)
+{
+	apus_shm_pool_release(user, slot);
+}
+
+void apus_dp_shm_out_drop(struct apus_dp_shm_out *end)
+{
+	apus_shm_held_drop(&end->held, slot_back, end->pool);
+}
+
+void apus_dp_shm_out_fini(struct apus_dp_shm_out *end)
+{
+	apus_shm_held_fini(&end->held);
+	memset(end, 0, sizeof(*end));
+}
+
+static void collect(struct apus_dp_shm_out *end)
+{
+	apus_shm_held_collect(&end->held, end->held.words, slot_back, end->pool,
+			      &end->false_returns);
+}
+
+static struct apus_shm_desc describe(const struct apus_dp_shm_out *end,
+				     const struct apus_dp_entry *e, uint32_t slot)
+{
+	uint64_t flags = e->kind | (e->key_only ? APUS_DP_SHM_KEY_ONLY : 0);
+
+	return (struct apus_shm_desc){{(uint64_t)e->seq, (uint64_t)end->before,
+				       (uint64_t)e->payload_bytes << 32 | flags << 24 | slot,
+				       (uint64_t)e->source.ns}};
+}
+
+/* True if the descriptor is in the ring. */
+static bool put(struct apus_dp_shm_out *end, const struct apus_shm_desc *desc, bool reliable)
+{
+	struct apus_shm_desc old;
+	bool has_old = false;
+	bool done = reliable ? apus_shm_ring_push(&end->ring, desc) == APUS_SHM_DONE
+			     : apus_shm_ring_push_over(&end->ring, desc, &old, &has_old) ==
+				       APUS_SHM_DONE;
+	uint32_t slot;
+
+	if (!has_old)
+		return done;
+	slot = (uint32_t)old.word[2] & (APUS_DP_SHM_SLOTS_MAX - 1);
+	if (apus_shm_held_remove(&end->held, slot))
+		apus_shm_pool_release(end->pool, slot);
+	apus_counter_add(&end->displaced, 1);
+	return done;
+}
+
+static void ring_bell(struct apus_dp_shm_out *end)
+{
+	uint64_t one = 1;
+
+	if (!apus_shm_bell_signal(&end->page->bell) || end->bell_fd < 0)
+		return;
+	apus_counter_add(&end->rings, 1);
+	(void)!write(end->bell_fd, &one, sizeof(one));
+}
+
+/* Puts one sample of the cache into the reader's ring. False: no room, and the reader is to have it later. */
+static bool push(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint32_t slot)
+{
+	struct apus_dp_shm_out *end = s->shm;
+	const struct apus_dp_entry *e = &w->cache.entries[slot];
+	struct apus_shm_desc desc = describe(end, e, slot);
+
+	/* Nothing more is owed to a reader that wrote nonsense; its match is about to end. */
+	if (end->ring.broken)
+		return true;
+	if (end->held.count >= end->quota)
+		collect(end);
+	if (end->held.count >= end->quota) {
+		if (s->reliable)
+			return false;
+		apus_counter_add(&end->dropped, 1);
+		return true;
+	}
+	if (!put(end, &desc, s->reliable))
+		return end->ring.broken;
+	end->before = e->seq;
+	apus_shm_held_add(&end->held, slot);
+	apus_shm_pool_hold(end->pool, slot);
+	apus_counter_add(&end->pushed, 1);
+	ring_bell(end);
+	return true;
+}
+
+/* How far the reader has admitted what it was given. */
+static apus_seq admitted(struct apus_dp_shm_out *end)
+{
+	uint32_t waiting = apus_shm_ring_waiting(&end->ring);
+	const struct apus_shm_ring_writer *r = &end->ring;
+	uint64_t at = (r->tail - waiting) & (r->capacity - 1);
+
+	if (waiting == 0 || r->broken)
+		return end->cursor;
+	/* Relaxed: cells are this side's own. */
+	return (apus_seq)apus_shm_load(&r->out->cells[at * APUS_SHM_DESC_WORDS], relaxed) - 1;
+}
+
+/* Takes back what readers returned, and notes how far they have come. True if somebody has come further. */
+static bool collect_all(struct apus_dp_writer *w)
+{
+	bool moved = false;
+
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+		apus_seq seq;
+
+		if (!s->shm)
+			continue;
+		collect(s->shm);
+		seq = s->reliable ? admitted(s->shm) : s->shm->cursor;
+		if (seq <= s->acked)
+			continue;
+		s->acked = seq;
+		apus_dp_writer_owing_moved(w, s);
+		moved = true;
+	}
+	return moved;
+}
+
+/* --- serving --------------------------------------------------------------------------------------- */
+
+/* How often readers that are behind, or have not admitted everything, are looked at while nobody writes. */
+#define LOOK_NS (100 * APUS_NS_PER_US)
+
+/* Serves one reader from its cursor, until its ring or its quota is full. */
+static void advance(struct apus_dp_writer *w, struct apus_dp_writer_state *s)
+{
+	for (uint32_t slot = apus_dp_writer_slot_behind(w, s->shm->cursor);
+	     slot != APUS_SHM_NO_SLOT && w->cache.entries[slot].seq <= w->sent;
+	     slot = w->cache.entries[slot].next) {
+		if (!push(w, s, slot))
+			return;
+		s->shm->cursor = w->cache.entries[slot].seq;
+	}
+	s->shm->cursor = w->sent;
+}
+
+void apus_dp_writer_serve_shm(struct apus_dp_writer *w, struct apus_mono now)
+{
+	bool pending = false;
+
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
+
+		if (!s->shm)
+			continue;
+		if (s->shm->cursor < w->sent)
+			advance(w, s);
+		if (!s->reliable)
+			s->acked = s->shm->cursor;
+		pending |= s->acked < w->sent;
+	}
+	if (pending && !apus_dp_timer_armed(&w->shm_timer))
+		apus_dp_wheel_arm(&w->worker->wheel, &w->shm_timer, apus_mono_add(now, LOOK_NS));
+}
+
+void apus_dp_writer_look_at_shm(struct apus_dp_writer *w, struct apus_mono now)
+{
+	if (collect_all(w))
+		apus_dp_writer_settle(w);
+	apus_dp_writer_serve_shm(w, now);
+}
+
+void apus_dp_writer_shm_fn(struct apus_dp_timer *timer, struct apus_mono now)
+{
+	apus_dp_writer_look_at_shm(
+		(struct apus_dp_writer *)((char *)timer -
+					  offsetof(struct apus_dp_writer, shm_timer)),
+		now);
+}
+
+void apus_dp_writer_assert_shm(struct apus_dp_writer_state *s)
+{
+	struct apus_dp_shm_out *end = s->shm;
+	struct apus_shm_desc desc = {
+		{(uint64_t)end->before, 0,
+		 (uint64_t)APUS_DP_SHM_ASSERTION << 24 | (APUS_DP_SHM_SLOTS_MAX - 1)}};
+
+	/* A full ring holds samples, and those say as much. */
+	if (apus_shm_ring_push(&end->ring, &desc) == APUS_SHM_DONE)
+		ring_bell(end);
+}
