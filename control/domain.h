@@ -174,6 +174,19 @@ int apus_ctl_domain_compile(const struct apus_participant *p, const struct apus_
 			    struct apus_dp_predicate **predicate_out,
 			    struct apus_filter_error *error);
 
+/** domain_entities.c: the QoS of an endpoint as it is created: with the presentation of its group, and capacities it
+ *  leaves open from the configuration; what the type bounds is bounded by it. Returns 0 or as apus_writer_create(). */
+int apus_ctl_domain_complete_qos(const struct apus_participant *p,
+				 const struct apus_endpoint_options *o, bool is_writer,
+				 struct apus_qos *qos);
+/** Publishes what has changed, or has control do it. Under lock, no turn held. */
+void apus_ctl_domain_changed(struct apus_participant *p);
+/** A QoS of 0 purges at once; the history takes 0 for never, and purges when next it is looked at. */
+static inline int64_t apus_ctl_domain_purge_delay(int64_t ns)
+{
+	return ns ? ns : 1;
+}
+
 /** domain_stats.c: the counter file, if one is configured. */
 int apus_ctl_domain_stats_open(struct apus_participant *p, char *why, size_t why_bytes);
 void apus_ctl_domain_stats_close(struct apus_participant *p);

@@ -64,9 +64,9 @@ static int check_options(const struct apus_participant *p, const struct apus_end
 	return 0;
 }
 
-/* Capacities the QoS leaves open come from the configuration; what the type bounds is bounded by it. */
-static int complete_qos(const struct apus_participant *p, const struct apus_endpoint_options *o,
-			bool is_writer, struct apus_qos *qos)
+int apus_ctl_domain_complete_qos(const struct apus_participant *p,
+				 const struct apus_endpoint_options *o, bool is_writer,
+				 struct apus_qos *qos)
 {
 	int rc;
 
@@ -156,7 +156,7 @@ static void withdraw(struct apus_participant *p, struct apus_ctl_endpoint *endpo
 	apus_dp_worker_end_turn(p->control);
 }
 
-static void changed(struct apus_participant *p)
+void apus_ctl_domain_changed(struct apus_participant *p)
 {
 	/* Timers armed meanwhile have ended its sleep already. */
 	if (apus_ctl_domain_settle(p))
@@ -186,7 +186,7 @@ static void created(struct apus_participant *p, const struct apus_ctl_endpoint *
 	p->row_last = now;
 	p->row_count += p->row_count < ROW_FIRST;
 	if (p->row_count < ROW_FIRST || has_local_match(p, e)) {
-		changed(p);
+		apus_ctl_domain_changed(p);
 	} else if (!p->settle_due.ns) {
 		p->settle_due = apus_mono_add(now, ROW_DELAY_NS);
 		apus_dp_worker_wake(p->control);
@@ -287,7 +287,7 @@ int apus_writer_create(struct apus_participant *participant,
 		return APUS_ECLOSED;
 	rc = check_options(participant, options, true);
 	if (rc == 0)
-		rc = complete_qos(participant, options, true, &qos);
+		rc = apus_ctl_domain_complete_qos(participant, options, true, &qos);
 	if (rc != 0)
 		return rc;
 	w = calloc(1, sizeof(*w));
@@ -299,7 +299,10 @@ int apus_writer_create(struct apus_participant *participant,
 	memcpy(w->topic, options->topic, strlen(options->topic));
 	w->publisher = options->publisher;
 	w->representation = representation_of(&qos);
-	w->autodispose = qos.autodispose;
+	/* Relaxed: nobody else knows it yet. */
+	atomic_store_explicit(&w->autodispose, qos.autodispose, memory_order_relaxed);
+	w->qos = qos;
+	w->qos.partitions = NULL;
 	w->max_blocking_ns = qos.max_blocking_ns;
 	w->fork_count = participant->fork_count;
 	apus_ctl_domain_await_room(participant, true);
@@ -355,34 +358,9 @@ void apus_writer_destroy(struct apus_writer *writer)
 		writer->publisher->member_count--;
 	if (apus_dp_is_finite(writer->dp->config.lease_ns))
 		apus_ctl_domain_alive_changed(p);
-	changed(p);
+	apus_ctl_domain_changed(p);
 	pthread_mutex_unlock(&p->lock);
 	free_writer(writer);
-}
-
-int apus_writer_set_strength(struct apus_writer *writer, int32_t strength)
-{
-	struct apus_participant *p = writer->participant;
-	const struct apus_wire_endpoint_record *old;
-	int rc = 0;
-
-	if (!apus_dp_alive(writer->fork_count))
-		return APUS_ECLOSED;
-	pthread_mutex_lock(&p->lock);
-	old = writer->endpoint->record;
-	if (old->qos.ownership != APUS_EXCLUSIVE) {
-		rc = APUS_EINVAL;
-	} else if (old->qos.strength != strength) {
-		memcpy(p->scratch, old, apus_wire_endpoint_record_bytes(old));
-		p->scratch->qos.strength = strength;
-		apus_dp_worker_take_turn(p->control);
-		rc = apus_ctl_discovery_change_local(p->discovery, p->scratch,
-						     writer->endpoint->generation + 1);
-		apus_dp_worker_end_turn(p->control);
-		changed(p);
-	}
-	pthread_mutex_unlock(&p->lock);
-	return rc < 0 ? rc : 0;
 }
 
 /* --- readers ------------------------------------------------------------------------------------- */
@@ -399,12 +377,6 @@ static uint32_t held_max(uint32_t payload_bytes, uint32_t max_samples)
 	if (n < HELD_MIN)
 		return HELD_MIN;
 	return n < HELD_MAX ? n : HELD_MAX;
-}
-
-/* A QoS of 0 purges at once; the history takes 0 for never, and purges when next it is looked at. */
-static int64_t purge_delay(int64_t ns)
-{
-	return ns ? ns : 1;
 }
 
 static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
@@ -439,9 +411,10 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 				      .by_source = qos->destination_order == APUS_BY_SOURCE,
 				      .by_instance = !(qos->ordered_access &&
 						       qos->access_scope > APUS_SCOPE_INSTANCE),
-				      .purge_no_writers_ns =
-					      purge_delay(qos->autopurge_no_writers_ns),
-				      .purge_disposed_ns = purge_delay(qos->autopurge_disposed_ns),
+				      .purge_no_writers_ns = apus_ctl_domain_purge_delay(
+					      qos->autopurge_no_writers_ns),
+				      .purge_disposed_ns = apus_ctl_domain_purge_delay(
+					      qos->autopurge_disposed_ns),
 				      .instances = {.capacity = qos->max_instances}}},
 	};
 
@@ -574,7 +547,7 @@ static int register_reader(struct apus_participant *p, struct apus_reader *r,
 	if (rc != 0) {
 		unregister_reader(r);
 		withdraw(p, r->endpoint, &r->dp->config.guid);
-		changed(p);
+		apus_ctl_domain_changed(p);
 	}
 	return rc;
 }
@@ -609,7 +582,7 @@ int apus_reader_create(struct apus_participant *participant,
 		return APUS_ECLOSED;
 	rc = check_options(participant, options, false);
 	if (rc == 0)
-		rc = complete_qos(participant, options, false, &qos);
+		rc = apus_ctl_domain_complete_qos(participant, options, false, &qos);
 	if (rc != 0)
 		return rc;
 	r = calloc(1, sizeof(*r) + options->value_bytes);
@@ -624,6 +597,8 @@ int apus_reader_create(struct apus_participant *participant,
 	snprintf(r->filter_class, sizeof(r->filter_class), "%s",
 		 options->filter_class ? options->filter_class : APUS_CTL_FILTER_CLASS);
 	r->subscriber = options->subscriber;
+	r->qos = qos;
+	r->qos.partitions = NULL;
 	r->fork_count = participant->fork_count;
 	apus_ctl_domain_await_room(participant, false);
 	pthread_mutex_lock(&participant->lock);
@@ -667,7 +642,7 @@ void apus_reader_destroy(struct apus_reader *reader)
 	withdraw(p, reader->endpoint, &reader->dp->config.guid);
 	if (reader->subscriber)
 		reader->subscriber->member_count--;
-	changed(p);
+	apus_ctl_domain_changed(p);
 	pthread_mutex_unlock(&p->lock);
 	apus_dp_reader_destroy(reader->dp);
 	free(reader);

@@ -150,6 +150,20 @@ static bool no_longer_fits(const struct apus_ctl_graph *g, const struct apus_ctl
 				       endpoint_at(g, m->reader)->record, &g->config.types);
 }
 
+/* A change of our own makes incompatible what was matched until now, and nothing else. */
+static void tell_parted(struct apus_ctl_graph *g, const struct apus_ctl_endpoint *e)
+{
+	struct apus_ctl_match *m = NULL;
+
+	while ((m = apus_ctl_graph_next_match(g, e, m))) {
+		struct apus_ctl_endpoint *w = endpoint_at(g, m->writer);
+		struct apus_ctl_endpoint *r = endpoint_at(g, m->reader);
+
+		apus_ctl_graph_tell_incompatible(
+			g, w, r, apus_ctl_graph_mismatch(w->record, r->record, &g->config.types));
+	}
+}
+
 static void install(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
 		    struct apus_wire_endpoint_record *copy, apus_seq generation)
 {
@@ -160,6 +174,8 @@ static void install(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
 	free(e->record);
 	e->record = copy;
 	e->generation = generation;
+	if (e->is_local)
+		tell_parted(g, e);
 	apus_ctl_graph_unmatch(g, e, no_longer_fits);
 	apus_ctl_graph_resolve(g, e);
 	apus_ctl_graph_touch(g, e);

@@ -92,6 +92,9 @@ uint32_t apus_ctl_graph_judge(struct apus_ctl_graph *g, uint32_t group,
 /** Number of matches the verdicts would make for an endpoint with room for `room` of them. */
 uint32_t apus_ctl_graph_wanted(const struct apus_ctl_graph *g, uint32_t verdict_count,
 			       uint32_t room);
+/** Tells the local sides of one pair of the policy it failed at, if that is one of QoS. */
+void apus_ctl_graph_tell_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint *a,
+				      struct apus_ctl_endpoint *b, int policy);
 /** Tells the local sides of the pairs that failed at a QoS policy (DDS 1.4 §2.2.4.1). */
 void apus_ctl_graph_count_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
 				       uint32_t verdict_count);

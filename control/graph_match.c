@@ -129,16 +129,21 @@ static void tell_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint
 	apus_ctl_graph_mark_dirty(g, endpoint, APUS_CTL_DIRTY_STATUS);
 }
 
+void apus_ctl_graph_tell_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint *a,
+				      struct apus_ctl_endpoint *b, int policy)
+{
+	if (!is_qos_policy(policy))
+		return;
+	tell_incompatible(g, a, b, policy);
+	tell_incompatible(g, b, a, policy);
+}
+
 void apus_ctl_graph_count_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
 				       uint32_t verdict_count)
 {
 	for (uint32_t i = 0; i < verdict_count; i++)
-		if (is_qos_policy(g->verdicts[i].policy)) {
-			struct apus_ctl_endpoint *other = endpoint_at(g, g->verdicts[i].idx);
-
-			tell_incompatible(g, endpoint, other, g->verdicts[i].policy);
-			tell_incompatible(g, other, endpoint, g->verdicts[i].policy);
-		}
+		apus_ctl_graph_tell_incompatible(g, endpoint, endpoint_at(g, g->verdicts[i].idx),
+						 g->verdicts[i].policy);
 }
 
 /* ---- making and ending -------------------------------------------------------------------------- */

@@ -66,10 +66,11 @@ static bool presentation_ok(const struct apus_qos *qos, bool is_writer)
 	return qos->access_scope <= APUS_SCOPE_GROUP;
 }
 
-/* A reader that filters more than a deadline away would miss its own deadline by design. */
+/* A reader that filters more than a deadline away would miss its own deadline by design. A period of 0, as a lease
+ * or lifespan of 0, cannot be kept: it would say nothing, or end everything. Others may announce them. */
 static bool deadline_ok(const struct apus_qos *qos, bool is_writer)
 {
-	return qos->deadline_ns >= 0 && (is_writer || qos->deadline_ns >= qos->time_filter_ns);
+	return qos->deadline_ns > 0 && (is_writer || qos->deadline_ns >= qos->time_filter_ns);
 }
 
 static bool latency_budget_ok(const struct apus_qos *qos, bool is_writer)
@@ -101,7 +102,7 @@ static bool strength_ok(const struct apus_qos *qos, bool is_writer)
 static bool liveliness_ok(const struct apus_qos *qos, bool is_writer)
 {
 	(void)is_writer;
-	return qos->liveliness <= APUS_MANUAL_BY_TOPIC && qos->lease_ns >= 0;
+	return qos->liveliness <= APUS_MANUAL_BY_TOPIC && qos->lease_ns > 0;
 }
 
 static bool time_filter_ok(const struct apus_qos *qos, bool is_writer)
@@ -182,7 +183,7 @@ static bool transport_priority_ok(const struct apus_qos *qos, bool is_writer)
 static bool lifespan_ok(const struct apus_qos *qos, bool is_writer)
 {
 	(void)is_writer;
-	return qos->lifespan_ns >= 0;
+	return qos->lifespan_ns > 0;
 }
 
 static bool representation_known(int16_t id)

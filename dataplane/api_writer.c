@@ -247,8 +247,10 @@ int apus_dispose(struct apus_writer *writer, const void *sample)
 
 int apus_unregister(struct apus_writer *writer, const void *sample)
 {
-	return apus_write_as(writer, sample,
-			     writer->autodispose ? APUS_DISPOSE_UNREGISTER : APUS_UNREGISTER,
+	/* Relaxed: it orders nothing. */
+	bool dispose = atomic_load_explicit(&writer->autodispose, memory_order_relaxed);
+
+	return apus_write_as(writer, sample, dispose ? APUS_DISPOSE_UNREGISTER : APUS_UNREGISTER,
 			     INT64_MIN);
 }
 

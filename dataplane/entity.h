@@ -46,7 +46,8 @@ struct apus_writer {
 	const struct apus_type *type;
 	struct apus_wire_keyplan *plan; /* owned */
 	int representation;             /* enum apus_representation */
-	bool autodispose;
+	_Atomic bool autodispose;       /* set under control's lock */
+	struct apus_qos qos;            /* complete, without partitions; under control's lock */
 	int64_t max_blocking_ns;
 	size_t scratch_bytes; /* of the worker's scratch: a decoded sample and its arena, apus_write_cdr() */
 	uint32_t fork_count; /* of its maker; see apus_dp_alive() */
@@ -69,6 +70,7 @@ struct apus_reader {
 	uint32_t value_bytes;
 	uint32_t fork_count;
 	uint64_t filter_generation; /* under control's lock */
+	struct apus_qos qos;        /* as in struct apus_writer */
 	char filter_class[APUS_CTL_CLASS_BYTES + 1];
 	struct apus_participant *participant;
 	struct apus_ctl_endpoint *endpoint;

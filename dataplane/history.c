@@ -469,6 +469,39 @@ void apus_dp_history_purge(struct apus_dp_history *h, struct apus_mono now)
 	}
 }
 
+void apus_dp_history_set_purge(struct apus_dp_history *h, int64_t no_writers_ns,
+			       int64_t disposed_ns, struct apus_mono now)
+{
+	struct apus_dp_instances *t = &h->instances;
+
+	apus_dp_history_tick(h, now);
+	h->options.purge_no_writers_ns = no_writers_ns;
+	h->options.purge_disposed_ns = disposed_ns;
+	h->purges = purge_delay(h, APUS_STATE_DISPOSED) || purge_delay(h, APUS_STATE_NO_WRITERS);
+	for (struct apus_dp_instance *i = apus_dp_instances_next(t, APUS_DP_NONE); i;
+	     i = apus_dp_instances_next(t, apus_dp_instances_idx(t, i)))
+		set_state(h, i, i->state);
+}
+
+void apus_dp_history_set_deadline(struct apus_dp_history *h, int64_t deadline_ns,
+				  struct apus_mono now)
+{
+	struct apus_dp_instances *t = &h->instances;
+	int64_t before = h->options.deadline_ns;
+
+	apus_dp_history_tick(h, now);
+	for (struct apus_dp_instance *i = apus_dp_instances_next(t, APUS_DP_NONE); i;
+	     i = apus_dp_instances_next(t, apus_dp_instances_idx(t, i))) {
+		bool runs = i->deadline.since.ns != 0 && apus_dp_is_finite(before);
+
+		apus_dp_deadline_stop(&i->deadline, before, now);
+		if (runs && apus_dp_is_finite(deadline_ns))
+			i->deadline.since = now;
+	}
+	h->options.deadline_ns = deadline_ns;
+	h->deadline_changed = true;
+}
+
 /* ---- the rest ------------------------------------------------------------------------------- */
 
 const uint8_t *apus_dp_history_key(const struct apus_dp_history *h,

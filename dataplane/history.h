@@ -111,7 +111,8 @@ struct apus_dp_history {
 	uint64_t access_stamp; /* counts accesses */
 	uint32_t purge_first[2], purge_last[2]; /* NO_WRITERS, DISPOSED: longest first */
 	bool purges;                            /* a purge delay is set */
-	bool any_expires; /* a sample with a finite lifespan was stored; never cleared */
+	bool deadline_changed; /* instances may have missed some though there is no deadline now */
+	bool any_expires;      /* a sample with a finite lifespan was stored; never cleared */
 	struct apus_dp_history_counters counters;
 };
 
@@ -225,6 +226,13 @@ static inline bool apus_dp_history_is_timed(const struct apus_dp_history *h)
 	return h->any_expires || h->purges ||
 	       (h->options.deadline_ns != 0 && h->options.deadline_ns != APUS_INFINITE_NS);
 }
+/** Another deadline from here on: what was missed is banked; the new period begins now where one was running, else
+ *  with the next sample. */
+void apus_dp_history_set_deadline(struct apus_dp_history *h, int64_t deadline_ns,
+				  struct apus_mono now);
+/** Other delays of purging, as in the options, from here on and as if all instances had changed state now. */
+void apus_dp_history_set_purge(struct apus_dp_history *h, int64_t no_writers_ns,
+			       int64_t disposed_ns, struct apus_mono now);
 /** Gives one loan back. Returns 0 or APUS_EINVAL if that entry is not lent. */
 int apus_dp_history_return(struct apus_dp_history *h, uint32_t entry_idx);
 /** True if an access with this select (NULL = all) would return something. */

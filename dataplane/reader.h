@@ -241,10 +241,20 @@ struct apus_dp_local_sample {
 int apus_dp_keyplan_create(const struct apus_type *type, size_t limit_bytes,
 			   struct apus_wire_keyplan **plan_out);
 
+/** What of a reader's rules may change while it lives; nanoseconds. */
+struct apus_dp_reader_timing {
+	int64_t deadline_ns, separation_ns, lifespan_ns;
+	int64_t purge_no_writers_ns, purge_disposed_ns; /* as in struct apus_dp_history_options */
+};
+
 /** Creates a reader on a worker (not yet registered there). Returns 0, APUS_EINVAL, APUS_ELIMIT (key or
  *  history sizes), APUS_ENOMEM, APUS_EIO. */
 int apus_dp_reader_create(struct apus_dp_worker *worker, const struct apus_dp_reader_config *config,
 			  struct apus_dp_reader **reader_out);
+/** Other rules from here on, for samples that come; see apus_dp_history_set_deadline(). Samples that the old
+ *  separation suppressed, and wait (late delivery), come when it said. */
+void apus_dp_reader_set_timing(struct apus_dp_reader *reader,
+			       const struct apus_dp_reader_timing *timing, struct apus_mono now);
 /** Frees a reader that is no longer registered; lent samples become invalid. NULL is allowed. */
 void apus_dp_reader_destroy(struct apus_dp_reader *reader);
 

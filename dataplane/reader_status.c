@@ -63,7 +63,9 @@ uint64_t apus_dp_reader_deadlines(const struct apus_dp_reader *reader, struct ap
 
 	*last_out = APUS_INSTANCE_NONE;
 	if (!apus_dp_is_finite(period))
-		return reader->inbox.history.counters.deadline_gone;
+		return reader->inbox.history.deadline_changed
+			       ? apus_dp_history_deadlines_missed(&reader->inbox.history, now)
+			       : reader->inbox.history.counters.deadline_gone;
 	for (const struct apus_dp_instance *i = apus_dp_instances_next(t, APUS_DP_NONE); i;
 	     i = apus_dp_instances_next(t, apus_dp_instances_idx(t, i))) {
 		int64_t since = i->deadline.since.ns;
@@ -118,6 +120,26 @@ void apus_dp_reader_note(struct apus_dp_reader *r, const struct apus_dp_admissio
 	if (APUS_UNLIKELY(r->alarm.wanted))
 		hint(r, now);
 	apus_dp_reader_note_flips(r);
+}
+
+void apus_dp_reader_set_timing(struct apus_dp_reader *reader,
+			       const struct apus_dp_reader_timing *timing, struct apus_mono now)
+{
+	struct apus_dp_inbox *inbox = &reader->inbox;
+	const struct apus_dp_history_options *o = &inbox->history.options;
+
+	apus_dp_reader_expire(reader,
+			      now); /* lapses take effect at their instants, under the old rules */
+	inbox->options.separation_ns = timing->separation_ns;
+	inbox->options.lifespan_ns = timing->lifespan_ns;
+	if (o->purge_no_writers_ns != timing->purge_no_writers_ns ||
+	    o->purge_disposed_ns != timing->purge_disposed_ns)
+		apus_dp_history_set_purge(&inbox->history, timing->purge_no_writers_ns,
+					  timing->purge_disposed_ns, now);
+	if (o->deadline_ns != timing->deadline_ns)
+		apus_dp_history_set_deadline(&inbox->history, timing->deadline_ns, now);
+	inbox->options.history.deadline_ns = timing->deadline_ns; /* admission has a copy */
+	apus_dp_reader_want_alarm(reader, now);
 }
 
 /* --- looking unasked ------------------------------------------------------------------------------ */

@@ -279,6 +279,9 @@ struct apus_dp_writer {
 	struct apus_dp_deadline
 		*deadlines;     /* per instance of the cache; NULL without a finite period */
 	uint64_t deadline_gone; /* misses of instances that were forgotten */
+	bool expires;           /* some sample may have a lifespan */
+	apus_seq
+		mixed_until; /* samples up to here may expire in another order than they were written */
 };
 
 /** A change to write. */
@@ -378,6 +381,13 @@ static inline bool apus_dp_writer_acked(const struct apus_dp_writer *writer, apu
 int apus_dp_writer_create_status(struct apus_dp_writer *writer);
 /** The writer is registered with its worker: its lease begins. */
 void apus_dp_writer_enlist(struct apus_dp_writer *writer, struct apus_mono now);
+/** Another deadline and lifespan from here on. What has been missed stays counted; the new period begins now where
+ *  one was running, else with the next sample. Samples written keep the lifespan they were written with.
+ *  spare: memory for `deadlines`, NULL if the writer has some or the new deadline is not finite; NULL when it is
+ *  taken. */
+void apus_dp_writer_set_timing(struct apus_dp_writer *writer, int64_t deadline_ns,
+			       int64_t lifespan_ns, struct apus_dp_deadline **spare,
+			       struct apus_mono now);
 /** A sample of an instance was written: deadline, liveliness. kind: enum apus_change. */
 void apus_dp_writer_wrote(struct apus_dp_writer *writer, uint32_t instance_idx, uint8_t kind,
 			  struct apus_mono now);

@@ -31,6 +31,7 @@ int apus_dp_writer_create_status(struct apus_dp_writer *writer)
 {
 	writer->alarm.fn = alarm_fn;
 	writer->has_status = is_manual(writer) || apus_dp_is_finite(writer->config.deadline_ns);
+	writer->expires = apus_dp_is_finite(writer->config.lifespan_ns);
 	if (!apus_dp_is_finite(writer->config.deadline_ns))
 		return 0;
 	writer->deadlines = calloc(writer->config.cache.max_instances, sizeof(*writer->deadlines));
@@ -114,6 +115,36 @@ void apus_dp_writer_assert(struct apus_dp_writer *writer, struct apus_mono now)
 
 /* --- deadlines ------------------------------------------------------------------------------------ */
 
+void apus_dp_writer_set_timing(struct apus_dp_writer *writer, int64_t deadline_ns,
+			       int64_t lifespan_ns, struct apus_dp_deadline **spare,
+			       struct apus_mono now)
+{
+	int64_t before = writer->config.deadline_ns;
+
+	if (lifespan_ns != writer->config.lifespan_ns) {
+		writer->config.lifespan_ns = lifespan_ns;
+		writer->expires |= apus_dp_is_finite(lifespan_ns);
+		writer->mixed_until = writer->last;
+	}
+	if (deadline_ns == before)
+		return;
+	for (uint32_t i = 0; writer->deadlines && i < writer->config.cache.max_instances; i++) {
+		struct apus_dp_deadline *d = &writer->deadlines[i];
+		bool runs = d->since.ns != 0 && apus_dp_is_finite(before);
+
+		apus_dp_deadline_stop(d, before, now);
+		if (runs && apus_dp_is_finite(deadline_ns))
+			d->since = now;
+	}
+	if (!writer->deadlines) {
+		writer->deadlines = *spare;
+		*spare = NULL;
+	}
+	writer->config.deadline_ns = deadline_ns;
+	writer->has_status = is_manual(writer) || writer->deadlines;
+	apus_dp_writer_want_alarm(writer, now);
+}
+
 void apus_dp_writer_new_instance(struct apus_dp_writer *writer, uint32_t instance_idx)
 {
 	if (!writer->deadlines)
@@ -187,14 +218,20 @@ struct apus_mono apus_dp_writer_expiry(const struct apus_dp_writer *writer, stru
 uint32_t apus_dp_writer_purge(struct apus_dp_writer *writer, struct apus_mono now)
 {
 	struct apus_dp_cache *c = &writer->cache;
-	uint32_t count = 0;
+	uint32_t count = 0, slot = c->head;
 
-	if (!apus_dp_is_finite(writer->config.lifespan_ns))
+	if (!writer->expires)
 		return 0;
-	while (c->head != APUS_SHM_NO_SLOT && c->entries[c->head].seq <= writer->sent &&
-	       c->entries[c->head].expires_at.ns <= now.ns) {
-		apus_dp_cache_remove(c, c->head);
-		count++;
+	while (slot != APUS_SHM_NO_SLOT && c->entries[slot].seq <= writer->sent) {
+		uint32_t next = c->entries[slot].next;
+
+		if (c->entries[slot].expires_at.ns <= now.ns) {
+			apus_dp_cache_remove(c, slot);
+			count++;
+		} else if (c->entries[slot].seq > writer->mixed_until) {
+			break; /* those behind it expire later */
+		}
+		slot = next;
 	}
 	apus_counter_add(&writer->counters.expired, count);
 	return count;

@@ -116,6 +116,23 @@ APUS_API const char *apus_writer_topic(const struct apus_writer *writer);
  *  of discovery is full; call again). */
 APUS_API int apus_writer_set_strength(struct apus_writer *writer, int32_t strength);
 
+/**
+ * Changes the QoS of a writer. `qos` is the whole QoS; what differs from the present one must be changeable:
+ * deadline, latency budget, ownership strength, lifespan, partitions, autodispose, transport priority.
+ * The writer is announced and matched again. Misses of the old deadline stay counted; the new period begins at
+ * once where one was running, else with the next sample. Samples written keep their lifespan.
+ * policy_out (may be NULL): the policy at fault, with APUS_EQOS and APUS_EIMMUTABLE.
+ * Returns 0, APUS_EQOS, APUS_EIMMUTABLE (another policy differs), APUS_EINVAL, APUS_ELIMIT (not announced: the
+ * history of discovery is full; call again), APUS_ENOMEM, APUS_ECLOSED. Refused, it changes nothing.
+ */
+APUS_API int apus_writer_set_qos(struct apus_writer *writer, const struct apus_qos *qos,
+				 int *policy_out);
+/** The QoS as it is, with what creation completed. names_out (room for `max` names) backs qos_out->partitions; the
+ *  names stay valid until the endpoint's QoS or filter is changed. Returns 0, APUS_ELIMIT (more than `max`
+ *  partitions), APUS_EINVAL, APUS_ECLOSED. */
+APUS_API int apus_writer_qos(struct apus_writer *writer, struct apus_qos *qos_out,
+			     const char **names_out, uint32_t max);
+
 /** How a sample ends or begins, for apus_write_as(). */
 enum apus_change {
 	APUS_ALIVE = 0,
@@ -228,6 +245,16 @@ struct apus_select {
 APUS_API int apus_reader_create(struct apus_participant *participant,
 				const struct apus_endpoint_options *options,
 				struct apus_reader **reader_out);
+/**
+ * Changes the QoS of a reader, as apus_writer_set_qos(). Changeable are deadline, latency budget, minimum separation
+ * (but not whether suppressed samples come late), lifespan, partitions, and the purge delays, which then run
+ * from the change. Samples in the history keep their lifespan.
+ */
+APUS_API int apus_reader_set_qos(struct apus_reader *reader, const struct apus_qos *qos,
+				 int *policy_out);
+/** As apus_writer_qos(). */
+APUS_API int apus_reader_qos(struct apus_reader *reader, struct apus_qos *qos_out,
+			     const char **names_out, uint32_t max);
 /** Deletes a reader. Samples still lent become invalid. */
 APUS_API void apus_reader_destroy(struct apus_reader *reader);
 /** GUID of the reader. */

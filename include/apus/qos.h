@@ -82,7 +82,8 @@ struct apus_type_consistency {
 				      *   there is no match */
 };
 
-/** The QoS of one writer or reader. All durations in nanoseconds, APUS_INFINITE_NS for "never". */
+/** The QoS of one writer or reader. All durations in nanoseconds, APUS_INFINITE_NS for "never"; deadline, lease and
+ *  lifespan are more than 0. */
 struct apus_qos {
 	uint8_t reliability; /**< enum apus_reliability; writer default reliable, reader best effort */
 	uint8_t durability;        /**< enum apus_durability; default volatile */

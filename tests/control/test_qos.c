@@ -97,16 +97,19 @@ static void test_enumerations(void **state)
 	REFUSES(access_scope, 3, APUS_POLICY_PRESENTATION);
 }
 
-static void test_durations_are_not_negative(void **state)
+static void test_durations_mean_something(void **state)
 {
 	(void)state;
-	ACCEPTS(deadline_ns, 0);
+	ACCEPTS(deadline_ns, 1);
+	REFUSES(deadline_ns, 0, APUS_POLICY_DEADLINE);
 	REFUSES(deadline_ns, -1, APUS_POLICY_DEADLINE);
 	ACCEPTS(latency_budget_ns, APUS_INFINITE_NS);
 	REFUSES(latency_budget_ns, -1, APUS_POLICY_LATENCY_BUDGET);
-	ACCEPTS(lease_ns, 0);
+	ACCEPTS(lease_ns, 1);
+	REFUSES(lease_ns, 0, APUS_POLICY_LIVELINESS);
 	REFUSES(lease_ns, -1, APUS_POLICY_LIVELINESS);
-	ACCEPTS(lifespan_ns, 0);
+	ACCEPTS(lifespan_ns, 1);
+	REFUSES(lifespan_ns, 0, APUS_POLICY_LIFESPAN);
 	REFUSES(lifespan_ns, INT64_MIN, APUS_POLICY_LIFESPAN);
 	ACCEPTS(max_blocking_ns, 0);
 	REFUSES(max_blocking_ns, -1, APUS_POLICY_RELIABILITY);
@@ -168,7 +171,6 @@ static void test_fields_of_the_other_kind(void **state)
 	assert_int_equal(offends(&w, true), APUS_POLICY_TIME_BASED_FILTER);
 	w.time_filter_late = false;
 	w.time_filter_ns = 1;
-	w.deadline_ns = 0;
 	assert_int_equal(offends(&w, true), APUS_POLICY_TIME_BASED_FILTER);
 	r.strength = 1;
 	assert_int_equal(offends(&r, false), APUS_POLICY_OWNERSHIP_STRENGTH);
@@ -392,7 +394,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_defaults, reset),
 		cmocka_unit_test_setup(test_enumerations, reset),
-		cmocka_unit_test_setup(test_durations_are_not_negative, reset),
+		cmocka_unit_test_setup(test_durations_mean_something, reset),
 		cmocka_unit_test_setup(test_depth_and_limits, reset),
 		cmocka_unit_test_setup(test_deadline_against_time_filter, reset),
 		cmocka_unit_test_setup(test_fields_of_the_other_kind, reset),
