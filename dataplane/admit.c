@@ -180,10 +180,10 @@ static enum apus_dp_admit_result refuse(struct apus_dp_inbox *inbox,
 	return finish(inbox, out, APUS_DP_REFUSED);
 }
 
-static struct apus_dp_record make_record(const struct apus_dp_inbox *inbox,
-					 const struct apus_dp_arrival *a, struct apus_mono now)
+static inline void make_record(const struct apus_dp_inbox *inbox, const struct apus_dp_arrival *a,
+			       struct apus_mono now, struct apus_dp_record *record_out)
 {
-	return (struct apus_dp_record){
+	*record_out = (struct apus_dp_record){
 		.writer = inbox->peers.peers[a->match_slot].guid,
 		.publisher = a->publisher,
 		.seq = a->seq,
@@ -336,27 +336,28 @@ static void flush_writer(struct apus_dp_inbox *inbox, uint32_t slot, struct apus
 /** A suppressed sample waits in the place of the one before it. */
 static enum apus_dp_admit_result put_late(struct apus_dp_inbox *inbox,
 					  const struct apus_dp_arrival *a,
-					  struct apus_dp_instance *instance,
-					  struct apus_dp_record *record, struct apus_mono now,
+					  struct apus_dp_instance *instance, struct apus_mono now,
 					  struct apus_dp_admission *out)
 {
 	struct apus_dp_history *h = &inbox->history;
 	uint32_t idx = apus_dp_instances_idx(&h->instances, instance);
 	const struct apus_dp_late_item *old = apus_dp_late_of(&inbox->late, idx);
+	struct apus_dp_record record;
 
 	if (now.ns < instance->last_accepted.ns)
 		return finish(inbox, out, APUS_DP_REJECTED_RATE);
-	if (!still_wanted(inbox, a, now, &record->expires_at))
+	make_record(inbox, a, now, &record);
+	if (!still_wanted(inbox, a, now, &record.expires_at))
 		return finish(inbox, out, APUS_DP_EXPIRED);
-	if (!apus_dp_history_in_order(h, instance, record, true) ||
-	    (old && !apus_dp_history_follows(h, &old->record, record)))
+	if (!apus_dp_history_in_order(h, instance, &record, true) ||
+	    (old && !apus_dp_history_follows(h, &old->record, &record)))
 		return finish(inbox, out, APUS_DP_REJECTED_ORDER);
-	record->slot_ref = inbox->options.hold(inbox->options.hold_context, a);
-	if (record->slot_ref == APUS_DP_NONE)
+	record.slot_ref = inbox->options.hold(inbox->options.hold_context, a);
+	if (record.slot_ref == APUS_DP_NONE)
 		return refuse(inbox, a, APUS_DP_REFUSED_SLOTS, out);
 	if (old)
 		drop_late(inbox, instance);
-	apus_dp_late_put(&inbox->late, idx, record, a->change);
+	apus_dp_late_put(&inbox->late, idx, &record, a->change);
 	instance->pins++;
 	apus_dp_instances_settle(&h->instances, instance);
 	return finish(inbox, out, APUS_DP_REJECTED_RATE);
@@ -549,7 +550,7 @@ static enum apus_dp_admit_result admit_notice(struct apus_dp_inbox *inbox,
 
 	if (!instance || (!instance->ever_stored && instance->withheld_count == 0))
 		return finish(inbox, out, APUS_DP_IGNORED);
-	record = make_record(inbox, a, now);
+	make_record(inbox, a, now, &record);
 	out->instance = shown_handle(inbox, instance);
 	if (disposes && inbox->options.exclusive)
 		owner = apus_dp_ownership_test(&inbox->peers, instance, a->match_slot,
@@ -591,9 +592,11 @@ static enum apus_dp_admit_result admit_data(struct apus_dp_inbox *inbox,
 	struct apus_dp_instances *t = &inbox->history.instances;
 	size_t key_bytes = t->options.key_bytes_max ? a->key_bytes : 0;
 	struct apus_dp_instance *instance = find_instance(inbox, a);
-	struct apus_dp_record record = make_record(inbox, a, now);
+	struct apus_dp_record apart, *record = &apart;
 	enum apus_dp_refusal refusal;
 	enum apus_dp_rate rate;
+	struct apus_mono expires;
+	uint32_t slot;
 
 	if (inbox->options.exclusive) {
 		if (!instance)
@@ -606,23 +609,32 @@ static enum apus_dp_admit_result admit_data(struct apus_dp_inbox *inbox,
 	}
 	rate = apus_dp_rate_test(instance, inbox->options.separation_ns, true, now);
 	if (rate == APUS_DP_RATE_REJECTED)
-		return inbox->late.items ? put_late(inbox, a, instance, &record, now, out)
+		return inbox->late.items ? put_late(inbox, a, instance, now, out)
 					 : finish(inbox, out, APUS_DP_REJECTED_RATE);
-	if (!still_wanted(inbox, a, now, &record.expires_at))
+	if (!still_wanted(inbox, a, now, &expires))
 		return finish(inbox, out, APUS_DP_EXPIRED);
-	if (!apus_dp_history_in_order(&inbox->history, instance, &record, true))
-		return finish(inbox, out, APUS_DP_REJECTED_ORDER);
-	if (in_set(inbox, a))
-		return withhold(inbox, a, instance, key_bytes, &record, out);
+	if (inbox->options.history.by_source || in_set(inbox, a)) {
+		make_record(inbox, a, now, record);
+		record->expires_at = expires;
+		if (!apus_dp_history_in_order(&inbox->history, instance, record, true))
+			return finish(inbox, out, APUS_DP_REJECTED_ORDER);
+		if (in_set(inbox, a))
+			return withhold(inbox, a, instance, key_bytes, record, out);
+	}
 	refusal = apus_dp_history_room(&inbox->history, instance, key_bytes);
 	if (refusal != APUS_DP_REFUSED_NOT)
 		return refuse(inbox, a, refusal, out);
-	record.slot_ref = inbox->options.hold(inbox->options.hold_context, a);
-	if (record.slot_ref == APUS_DP_NONE)
+	slot = inbox->options.hold(inbox->options.hold_context, a);
+	if (slot == APUS_DP_NONE)
 		return refuse(inbox, a, APUS_DP_REFUSED_SLOTS, out);
 	if (!instance)
 		instance = apus_dp_instances_insert(t, a->key, key_bytes);
-	return store_sample(inbox, a->change, instance, &record, rate == APUS_DP_RATE_TOKEN, now,
+	/* Nothing can refuse it any more: its record is made where it will stay. */
+	record = apus_dp_history_blank(&inbox->history, &apart);
+	make_record(inbox, a, now, record);
+	record->expires_at = expires;
+	record->slot_ref = slot;
+	return store_sample(inbox, a->change, instance, record, rate == APUS_DP_RATE_TOKEN, now,
 			    out);
 }
 
@@ -711,8 +723,9 @@ int apus_dp_inbox_match(struct apus_dp_inbox *inbox, uint32_t slot, const struct
 static uint32_t writer_gone(struct apus_dp_inbox *inbox, uint32_t slot, struct apus_mono now)
 {
 	struct apus_dp_arrival a = {.match_slot = slot, .source_time = APUS_WALL_NONE};
-	struct apus_dp_record record = make_record(inbox, &a, now);
+	struct apus_dp_record record;
 
+	make_record(inbox, &a, now, &record);
 	if (inbox->late.waiting_count) {
 		run_late(inbox, now);
 		flush_writer(inbox, slot, now);

@@ -238,14 +238,17 @@ static uint32_t add_entry(struct apus_dp_history *h, struct apus_dp_instance *i,
 	struct apus_dp_sample *e = &h->entries[idx];
 
 	h->free_first = e->next;
-	*e = (struct apus_dp_sample){
-		.record = *record,
-		.instance_idx = apus_dp_instances_idx(&h->instances, i),
-		.disposed_generation_count = i->disposed_generation_count,
-		.no_writers_generation_count = i->no_writers_generation_count,
-		.stamp = ++*h->stamp,
-		.valid_data = valid_data,
-	};
+	/* Field by field: a free entry's flags and loans are zero, and its record may be in place already. */
+	if (record != &e->record)
+		e->record = *record;
+	e->instance_idx = apus_dp_instances_idx(&h->instances, i);
+	e->disposed_generation_count = i->disposed_generation_count;
+	e->no_writers_generation_count = i->no_writers_generation_count;
+	e->stamp = ++*h->stamp;
+	e->valid_data = valid_data;
+	e->read = e->withheld = false;
+	e->change = 0;
+	e->loans = 0;
 	link_before(h, i, idx, valid_data ? later_entry(h, i, e) : APUS_DP_NONE);
 	return idx;
 }

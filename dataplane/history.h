@@ -179,6 +179,13 @@ bool apus_dp_history_in_order(const struct apus_dp_history *h,
 			      const struct apus_dp_record *record, bool with_data);
 /** Carries out the purge delays that have passed by `now`. O(what goes). */
 void apus_dp_history_purge(struct apus_dp_history *h, struct apus_mono now);
+/** Where the record of the next sample may be put together: in the entry that will hold it, mostly. Valid until the
+ *  history changes. `otherwise`: what to use while no entry is free. */
+static inline struct apus_dp_record *apus_dp_history_blank(struct apus_dp_history *h,
+							   struct apus_dp_record *otherwise)
+{
+	return h->free_first == APUS_DP_NONE ? otherwise : &h->entries[h->free_first].record;
+}
 /** Stores a sample that room() allowed, registers its writer for the instance and brings the instance to
  *  life. Returns the entry's index; `*displaced_out` tells if an older sample had to go. */
 uint32_t apus_dp_history_store(struct apus_dp_history *h, struct apus_dp_instance *instance,

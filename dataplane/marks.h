@@ -17,21 +17,19 @@ struct apus_dp_marks {
 	apus_seq related_seq;
 };
 
-/** As received. */
-static inline struct apus_dp_marks apus_dp_marks_of(const struct apus_wire_inline_qos *qos)
+/** As received, into marks that are all zero: most samples say nothing, and then nothing is written. */
+static inline void apus_dp_marks_read(const struct apus_wire_inline_qos *qos,
+				      struct apus_dp_marks *marks)
 {
-	struct apus_dp_marks m = {0};
-
 	if (!qos->list)
-		return m;
-	m.coherent_seq = qos->coherent_seq;
-	m.group_coherent_seq = qos->group_coherent_seq;
-	m.group_seq = qos->group_seq;
+		return;
+	marks->coherent_seq = qos->coherent_seq;
+	marks->group_coherent_seq = qos->group_coherent_seq;
+	marks->group_seq = qos->group_seq;
 	if (qos->has_related && qos->related_seq > 0) {
-		m.related_writer = qos->related_guid;
-		m.related_seq = qos->related_seq;
+		marks->related_writer = qos->related_guid;
+		marks->related_seq = qos->related_seq;
 	}
-	return m;
 }
 
 /** True if there is something to say. */

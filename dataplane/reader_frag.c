@@ -155,8 +155,8 @@ static struct apus_dp_assembly *begin(struct apus_dp_reader_state *s,
 				    (APUS_WIRE_STATUS_DISPOSED | APUS_WIRE_STATUS_UNREGISTERED)),
 		.key_only = f->key_only,
 		.has_hash = f->qos.has_key_hash,
-		.marks = apus_dp_marks_of(&f->qos),
 	};
+	apus_dp_marks_read(&f->qos, &a->marks);
 	memcpy(a->key_hash, f->qos.key_hash, 16);
 	memset(a->bits, 0, ((size_t)count + 63) / 64 * sizeof(*a->bits));
 	s->assembly_count++;

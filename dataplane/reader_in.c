@@ -156,6 +156,7 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 	struct apus_dp_reader *r = s->reader;
 	uint8_t key[APUS_DP_KEY_BYTES_MAX];
 	struct apus_dp_admission admission;
+	enum apus_dp_admit_result result;
 	struct apus_dp_arrival a = {
 		.match_slot = s->slot,
 		.seq = in->seq,
@@ -190,18 +191,18 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 	a.wall_now = wants_wall(s) ? apus_wall_now() : APUS_WALL_NONE;
 	if (r->config.inbox.history.by_source && a.source_time.ns == APUS_WALL_NONE.ns)
 		a.source_time = a.wall_now; /* the writer sent none: as if written on arrival */
-	apus_dp_admit(&r->inbox, &a, now, &admission);
+	result = apus_dp_admit(&r->inbox, &a, now, &admission);
 	if (admission.available) {
 		apus_counter_add(&r->counters.delivered, 1);
 		apus_dp_reader_raise(r);
 	}
-	if (admission.result != APUS_DP_REFUSED || admission.refusal != APUS_DP_REFUSED_NOT)
+	if (result != APUS_DP_REFUSED || admission.refusal != APUS_DP_REFUSED_NOT)
 		apus_dp_reader_note(r, &admission, now);
-	if (admission.result != APUS_DP_REFUSED) {
+	if (result != APUS_DP_REFUSED) {
 		note_admitted(s, in->seq);
 		apus_dp_group_passed(s, &in->marks, now);
 	}
-	return admission.result;
+	return result;
 }
 
 enum apus_dp_admit_result apus_dp_reader_admit(struct apus_dp_reader_state *s,
@@ -245,10 +246,10 @@ void apus_dp_reader_arrive(struct apus_dp_reader_state *s, const struct apus_dp_
 	apus_dp_reader_note_lost(s);
 }
 
-static struct apus_dp_incoming from_data(const struct apus_wire_data *data,
-					 const struct apus_dp_origin *origin)
+static void from_data(const struct apus_wire_data *data, const struct apus_dp_origin *origin,
+		      struct apus_dp_incoming *in_out)
 {
-	return (struct apus_dp_incoming){
+	*in_out = (struct apus_dp_incoming){
 		.seq = data->seq,
 		.source = origin->timestamp,
 		.change = (uint8_t)(data->qos.status_info &
@@ -257,20 +258,21 @@ static struct apus_dp_incoming from_data(const struct apus_wire_data *data,
 		.payload = data->payload,
 		.payload_bytes = data->payload ? data->payload_bytes : 0,
 		.key_hash = data->qos.has_key_hash ? data->qos.key_hash : NULL,
-		.marks = apus_dp_marks_of(&data->qos),
 		.origin = origin,
 	};
+	apus_dp_marks_read(&data->qos, &in_out->marks);
 }
 
 void apus_dp_reader_data(struct apus_dp_reader_state *state, const struct apus_wire_data *data,
 			 const struct apus_dp_origin *origin, struct apus_mono now)
 {
-	struct apus_dp_incoming in = from_data(data, origin);
+	struct apus_dp_incoming in;
 
 	if (state->local || state->shm) {
 		apus_counter_add(&state->reader->counters.other_route, 1);
 		return;
 	}
+	from_data(data, origin, &in);
 	apus_dp_reader_arrive(state, &in, now);
 }
 
@@ -278,9 +280,10 @@ void apus_dp_reader_stateless(struct apus_dp_reader *reader, const struct apus_g
 			      const struct apus_wire_data *data,
 			      const struct apus_dp_origin *origin, struct apus_mono now)
 {
-	struct apus_dp_incoming in = from_data(data, origin);
+	struct apus_dp_incoming in;
 	struct apus_dp_reader_state nobody = {.guid = *writer, .reader = reader};
 
+	from_data(data, origin, &in);
 	apus_counter_add(&reader->counters.received, 1);
 	if (in.payload_bytes > reader->config.payload_bytes_max)
 		apus_counter_add(&reader->counters.too_large, 1);

@@ -98,6 +98,7 @@ struct apus_dp_worker {
 	struct apus_dp_wheel wheel;
 	struct apus_dp_out out;
 	struct apus_dp_worker_counters counters;
+	int rx_burst; /* datagrams taken at once next time, after how large the latest were; 0: not known */
 
 	/* Endpoints sorted by entity id, under the turn. */
 	struct apus_dp_reader **readers;

@@ -9,7 +9,10 @@
 #include "dataplane/worker.h"
 #include "dataplane/writer.h"
 
-#define RX_BURST        64
+#define RX_BURST 64
+/* About so many bytes are taken from the queue at once: what the first level of a core's own cache and a part of
+ * the second hold, with the slots they are copied into. More would be read from further away. */
+#define RX_BURST_BYTES  98304
 #define EID_SPDP_WRITER 0x000100c2u
 
 /* One datagram under interpretation. */
@@ -21,6 +24,11 @@ struct context {
 	struct apus_mono now;
 	bool evidence; /* matched traffic addressed to us has been seen, from: */
 	struct apus_prefix evident;
+	/* The writer of the latest submessage, for the next is mostly of the same. Matches change when a turn
+	 * begins, not within a datagram. eid 0: none. */
+	struct apus_eid writer_eid;
+	struct apus_guid writer;
+	struct apus_dp_reader_state *found; /* its first state */
 };
 
 /* Reports what the datagram has shown so far. A relay may speak for several participants in one. */
@@ -38,8 +46,9 @@ static void note_evidence(struct context *c, bool proved)
 {
 	if (c->evidence && !apus_prefix_equal(&c->evident, &c->receiver->source))
 		report_evidence(c, false);
+	if (!c->evidence)
+		c->evident = c->receiver->source;
 	c->evidence = true;
-	c->evident = c->receiver->source;
 	if (proved)
 		report_evidence(c, true);
 }
@@ -60,17 +69,30 @@ static struct apus_dp_reader_state *next_for(struct apus_dp_reader_state *s,
 	return NULL;
 }
 
-static struct apus_dp_reader_state *first_for(struct context *c, const struct apus_guid *writer,
+/* Sets c->writer and c->found. */
+static void find_writer(struct context *c, struct apus_eid writer)
+{
+	const struct apus_dp_worker *w = c->worker;
+
+	c->writer_eid = writer;
+	c->writer = source_guid(c, writer);
+	c->found = next_for(w->by_writer[apus_guid_hash(&c->writer) & w->by_writer_mask],
+			    &c->writer, (struct apus_eid){0});
+}
+
+/* The first state of a reader that a submessage of `writer` is for; next_for(…, &c->writer, …) goes on. */
+static struct apus_dp_reader_state *first_for(struct context *c, struct apus_eid writer,
 					      struct apus_eid reader)
 {
-	struct apus_dp_worker *w = c->worker;
-	struct apus_dp_reader_state *s =
-		next_for(w->by_writer[apus_guid_hash(writer) & w->by_writer_mask], writer, reader);
+	struct apus_dp_reader_state *s;
 
+	if (c->writer_eid.value != writer.value || writer.value == 0)
+		find_writer(c, writer);
+	s = next_for(c->found, &c->writer, reader);
 	if (s)
 		note_evidence(c, false);
 	else
-		apus_counter_add(&w->counters.rx_unmatched, 1);
+		apus_counter_add(&c->worker->counters.rx_unmatched, 1);
 	return s;
 }
 
@@ -90,7 +112,6 @@ static void on_spdp(struct context *c, const struct apus_wire_data *data)
 
 static void on_data(struct context *c, const struct apus_wire_data *data)
 {
-	struct apus_guid writer = source_guid(c, data->writer);
 	struct apus_dp_origin origin = {c->from, c->credit, c->receiver->timestamp};
 	struct apus_dp_reader_state *s;
 
@@ -98,29 +119,27 @@ static void on_data(struct context *c, const struct apus_wire_data *data)
 		on_spdp(c, data);
 		return;
 	}
-	for (s = first_for(c, &writer, data->reader); s;
-	     s = next_for(s->chain_next, &writer, data->reader))
+	for (s = first_for(c, data->writer, data->reader); s;
+	     s = next_for(s->chain_next, &c->writer, data->reader))
 		apus_dp_reader_data(s, data, &origin, c->now);
 }
 
 static void on_data_frag(struct context *c, const struct apus_wire_data_frag *frag)
 {
-	struct apus_guid writer = source_guid(c, frag->writer);
 	struct apus_dp_origin origin = {c->from, c->credit, c->receiver->timestamp};
 	struct apus_dp_reader_state *s;
 
-	for (s = first_for(c, &writer, frag->reader); s;
-	     s = next_for(s->chain_next, &writer, frag->reader))
+	for (s = first_for(c, frag->writer, frag->reader); s;
+	     s = next_for(s->chain_next, &c->writer, frag->reader))
 		apus_dp_reader_frag(s, frag, &origin, c->now);
 }
 
 static void on_heartbeat_frag(struct context *c, const struct apus_wire_heartbeat_frag *hb)
 {
-	struct apus_guid writer = source_guid(c, hb->writer);
 	struct apus_dp_reader_state *s;
 
-	for (s = first_for(c, &writer, hb->reader); s;
-	     s = next_for(s->chain_next, &writer, hb->reader))
+	for (s = first_for(c, hb->writer, hb->reader); s;
+	     s = next_for(s->chain_next, &c->writer, hb->reader))
 		apus_dp_reader_heartbeat_frag(s, hb, c->now);
 }
 
@@ -137,21 +156,19 @@ static void on_nack_frag(struct context *c, const struct apus_wire_nack_frag *na
 
 static void on_heartbeat(struct context *c, const struct apus_wire_heartbeat *hb)
 {
-	struct apus_guid writer = source_guid(c, hb->writer);
 	struct apus_dp_reader_state *s;
 
-	for (s = first_for(c, &writer, hb->reader); s;
-	     s = next_for(s->chain_next, &writer, hb->reader))
+	for (s = first_for(c, hb->writer, hb->reader); s;
+	     s = next_for(s->chain_next, &c->writer, hb->reader))
 		apus_dp_reader_heartbeat(s, hb, c->now);
 }
 
 static void on_gap(struct context *c, const struct apus_wire_gap *gap)
 {
-	struct apus_guid writer = source_guid(c, gap->writer);
 	struct apus_dp_reader_state *s;
 
-	for (s = first_for(c, &writer, gap->reader); s;
-	     s = next_for(s->chain_next, &writer, gap->reader))
+	for (s = first_for(c, gap->writer, gap->reader); s;
+	     s = next_for(s->chain_next, &c->writer, gap->reader))
 		apus_dp_reader_gap(s, gap, c->now);
 }
 
@@ -184,6 +201,7 @@ static void on_submessage(struct context *c, const struct apus_wire_submessage *
 	case APUS_WIRE_DATA_FRAG: on_data_frag(c, &m->data_frag); break;
 	case APUS_WIRE_NACK_FRAG: on_nack_frag(c, &m->nack_frag); break;
 	case APUS_WIRE_HEARTBEAT_FRAG: on_heartbeat_frag(c, &m->heartbeat_frag); break;
+	case APUS_WIRE_INFO_SRC: c->writer_eid.value = 0; break; /* the next writer is another's */
 	default: break; /* INFO_… acted on the receiver */
 	}
 }
@@ -227,16 +245,23 @@ void apus_dp_worker_datagram(struct apus_dp_worker *worker, const uint8_t *bytes
 static int receive(struct apus_dp_worker *w, struct apus_mono now)
 {
 	struct apus_dp_rx rx[RX_BURST];
-	int n = apus_dp_queue_rx(w->config.queue, RX_BURST, rx);
+	int n = apus_dp_queue_rx(w->config.queue, w->rx_burst ? w->rx_burst : RX_BURST, rx);
+	uint32_t largest = RX_BURST_BYTES / RX_BURST;
 
 	for (int i = 0; i < n; i++) {
+		if (rx[i].length > largest)
+			largest = rx[i].length;
 		if (rx[i].truncated)
 			apus_counter_add(&w->counters.rx_malformed, 1);
 		else
 			apus_dp_worker_datagram(w, rx[i].bytes, rx[i].length, &rx[i].from, now);
 	}
-	if (n > 0)
+	if (n > 0) {
 		apus_dp_queue_release(w->config.queue, rx, n);
+		w->rx_burst = RX_BURST_BYTES / (int)largest;
+		if (w->rx_burst == 0)
+			w->rx_burst = 1;
+	}
 	return n;
 }
 

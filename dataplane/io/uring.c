@@ -34,8 +34,10 @@
 
 #define QUEUE_ENTRIES 64
 
-/* From this many datagrams on a receive call has found a burst. */
-#define BURST_MIN 4
+/* From this many datagrams on a receive call has found a burst. Large ones are none: what a system call costs is
+ * nothing beside their copy, and plain calls use the same few buffers again, which stay in the cache. */
+#define BURST_MIN       4
+#define BURST_MAX_BYTES 4096
 
 /* Completions of requests that are about a socket, but no receive. */
 #define USER_DATA_CANCEL UINT64_C(0x100)
@@ -325,17 +327,18 @@ static int direct_rx(struct apus_dp_udp *u, int max, struct apus_dp_rx *out)
 }
 
 /* Moves unicast to the ring or back, after as many calls in favour as config.ring_after says. */
-static void adapt(struct apus_dp_udp *u, int n)
+static void adapt(struct apus_dp_udp *u, const struct apus_dp_rx *rx, int n)
 {
 	struct apus_dp_uring *r = u->uring;
 	uint8_t limit = u->config.ring_after;
-	bool direct;
+	bool direct, burst;
 
 	if (limit == 0 || n == 0)
 		return;
-	if (n >= BURST_MIN && r->density < limit)
+	burst = n >= BURST_MIN && rx[n - 1].length <= BURST_MAX_BYTES;
+	if (burst && r->density < limit)
 		r->density++;
-	else if (n < BURST_MIN && r->density > 0)
+	else if (!burst && r->density > 0)
 		r->density--;
 	direct = r->direct ? r->density < limit : r->density == 0;
 	if (direct == r->direct)
@@ -372,7 +375,7 @@ static int uring_rx(struct apus_dp_queue *q, int max, struct apus_dp_rx *out)
 		n = direct_rx(u, max, out);
 		n += ring_rx(u, max - n, out + n);
 	}
-	adapt(u, n);
+	adapt(u, out, n);
 	return n;
 }
 
