@@ -87,7 +87,7 @@ int apus_shm_connect(const char *directory, const char *name)
 		return fd;
 	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
 		return fd;
-	rc = errno == EAGAIN				     ? APUS_EAGAIN
+	rc = errno == EAGAIN                            ? APUS_EAGAIN
 	     : errno == ENOENT || errno == ECONNREFUSED ? APUS_ENOENT
 							: APUS_EIO;
 	close(fd);
@@ -202,10 +202,8 @@ int apus_shm_receive(int fd, struct apus_shm_message *message_out)
 {
 	struct iovec iov = {.iov_base = message_out->bytes, .iov_len = sizeof(message_out->bytes)};
 	union control c;
-	struct msghdr m = {.msg_iov = &iov,
-			   .msg_iovlen = 1,
-			   .msg_control = &c,
-			   .msg_controllen = sizeof(c)};
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c)};
 	ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
 
 	message_out->fd_count = message_out->length = 0;

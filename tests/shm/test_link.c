@@ -294,9 +294,9 @@ static void test_sweep(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_directory),    cmocka_unit_test(test_names),
-		cmocka_unit_test(test_memory),	     cmocka_unit_test(test_refuses_memory),
-		cmocka_unit_test(test_malformed),    cmocka_unit_test(test_presence),
+		cmocka_unit_test(test_directory), cmocka_unit_test(test_names),
+		cmocka_unit_test(test_memory),    cmocka_unit_test(test_refuses_memory),
+		cmocka_unit_test(test_malformed), cmocka_unit_test(test_presence),
 		cmocka_unit_test(test_sweep),
 	};
 
