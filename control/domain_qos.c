@@ -189,6 +189,7 @@ int apus_writer_set_qos(struct apus_writer *writer, const struct apus_qos *qos, 
 	o.type = writer->type;
 	o.publisher = writer->publisher;
 	o.worker_idx = writer->publisher ? writer->publisher->worker_idx : 0;
+	apus_ctl_domain_await_room(writer->participant, true);
 	pthread_mutex_lock(&writer->participant->lock);
 	rc = check(writer->participant, &o, true, &writer->qos, &next,
 		   policy_out ? policy_out : &unused);
@@ -206,6 +207,7 @@ int apus_writer_set_strength(struct apus_writer *writer, int32_t strength)
 
 	if (!apus_dp_alive(writer->fork_count))
 		return APUS_ECLOSED;
+	apus_ctl_domain_await_room(writer->participant, true);
 	pthread_mutex_lock(&writer->participant->lock);
 	next = writer->qos;
 	next.strength = strength;
@@ -257,6 +259,7 @@ int apus_reader_set_qos(struct apus_reader *reader, const struct apus_qos *qos, 
 	o.type = reader->type;
 	o.subscriber = reader->subscriber;
 	o.worker_idx = reader->subscriber ? reader->subscriber->worker_idx : 0;
+	apus_ctl_domain_await_room(reader->participant, false);
 	pthread_mutex_lock(&reader->participant->lock);
 	rc = check(reader->participant, &o, false, &reader->qos, &next,
 		   policy_out ? policy_out : &unused);

@@ -22,6 +22,7 @@ static const char help[] =
 	"  --ownership shared|exclusive   --strength N\n"
 	"  --deadline MS  --lifespan MS   (infinite)   --latency MS (0)   --by-source\n"
 	"  --liveliness automatic|participant|topic   --live MS   (automatic, infinite)\n"
+	"  --later-deadline MS      apus: change the deadline to this when the first sample has passed\n"
 	"  --assert MS              pub: assert liveliness that often, half of the lingering\n"
 	"  --lease S                participant lease (the vendor's default)\n"
 	"  --count N                samples to write, or to await (0: no end)\n"
@@ -117,6 +118,7 @@ enum {
 	OPT_LATENCY,
 	OPT_BY_SOURCE,
 	OPT_ASSERT,
+	OPT_LATER_DEADLINE,
 	OPT_COUNT,
 	OPT_NOT_ALIVE,
 	OPT_JOINS,
@@ -160,6 +162,7 @@ static const struct option long_options[] = {
 	{"latency", required_argument, NULL, OPT_LATENCY},
 	{"by-source", no_argument, NULL, OPT_BY_SOURCE},
 	{"assert", required_argument, NULL, OPT_ASSERT},
+	{"later-deadline", required_argument, NULL, OPT_LATER_DEADLINE},
 	{"count", required_argument, NULL, OPT_COUNT},
 	{"not-alive", required_argument, NULL, OPT_NOT_ALIVE},
 	{"joins", required_argument, NULL, OPT_JOINS},
@@ -207,6 +210,7 @@ static bool parse_qos(char **argv, int code, struct peer_options *o)
 	case OPT_LIVE: o->live_ms = number(argv, optarg, 1, INT_MAX); break;
 	case OPT_LATENCY: o->latency_ms = number(argv, optarg, 1, INT_MAX); break;
 	case OPT_BY_SOURCE: o->by_source = true; break;
+	case OPT_LATER_DEADLINE: o->later_deadline_ms = number(argv, optarg, 1, INT_MAX); break;
 	case OPT_ASSERT: o->assert_ms = number(argv, optarg, 1, INT_MAX); break;
 	case OPT_LEASE: o->lease_s = seconds(argv, optarg); break;
 	case OPT_HEARTBEAT: o->heartbeat_ms = (int)number(argv, optarg, 1, 60000); break;

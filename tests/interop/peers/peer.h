@@ -70,7 +70,8 @@ struct peer_options {
 	int64_t latency_ms;  /* latency budget */
 	bool by_source;      /* destination order */
 	int joins; /* subscriber: that many readers, one after the other, each for `count` samples */
-	int pause_ms; /* random pause before each, up to this */
+	int pause_ms;              /* random pause before each, up to this */
+	int64_t later_deadline_ms; /* Apus: once the first sample was written or taken; 0 = no change */
 	int64_t assert_ms; /* publisher: in the first half of lingering, asserts its liveliness that often */
 };
 

@@ -20,6 +20,7 @@ struct peer {
 	struct apus_reader *reader;
 	int64_t give_up_ns;
 	int current, samples, not_alive;
+	bool changed; /* the deadline */
 	struct peer_status now, status;
 };
 
@@ -135,12 +136,18 @@ static void open_participant(struct peer *p)
 {
 	const struct peer_options *o = p->options;
 	struct apus_config *c = apus_config_create();
-	char domain[16], why[256] = "";
+	char domain[16], text[32], why[256] = "";
 
 	snprintf(domain, sizeof(domain), "%d", o->domain);
 	must(apus_config_set(c, "domain", domain, why, sizeof(why)), why);
 	must(apus_config_set(c, "interfaces", o->interface, why, sizeof(why)), why);
 	must(apus_config_set(c, "worker.idle", "block", why, sizeof(why)), why);
+	if (o->lease_s > 0) {
+		snprintf(text, sizeof(text), "%.0fms", o->lease_s * 1e3);
+		must(apus_config_set(c, "lease", text, why, sizeof(why)), why);
+		snprintf(text, sizeof(text), "%.0fms", o->lease_s * 1e3 / 3);
+		must(apus_config_set(c, "announce.period", text, why, sizeof(why)), why);
+	}
 	must(apus_participant_create(c, &p->participant, why, sizeof(why)), why);
 	apus_config_destroy(c);
 }
@@ -203,6 +210,22 @@ static void report(struct peer *p, const struct apus_sample *s)
 	*(s->info.valid_data ? &p->samples : &p->not_alive) += 1;
 }
 
+static void change_deadline(struct peer *p)
+{
+	struct apus_qos qos;
+
+	if (!p->options->later_deadline_ms || p->changed || p->samples == 0)
+		return;
+	p->changed = true;
+	must(p->writer ? apus_writer_qos(p->writer, &qos, NULL, 0)
+		       : apus_reader_qos(p->reader, &qos, NULL, 0),
+	     "QoS");
+	qos.deadline_ns = p->options->later_deadline_ms * MS;
+	must(p->writer ? apus_writer_set_qos(p->writer, &qos, NULL)
+		       : apus_reader_set_qos(p->reader, &qos, NULL),
+	     "change of QoS");
+}
+
 static int subscribe(struct peer *p)
 {
 	const struct peer_options *o = p->options;
@@ -215,6 +238,7 @@ static int subscribe(struct peer *p)
 			report(p, &s);
 			apus_return(p->reader, &s, 1);
 		}
+		change_deadline(p);
 		poll_status(p);
 		if (o->count && p->samples >= o->count && p->not_alive >= o->not_alive &&
 		    !linger_until)
@@ -254,6 +278,7 @@ static void write_samples(struct peer *p)
 		snprintf(shape.color, sizeof(shape.color), "%s", peer_color(o, n));
 		must(apus_write(p->writer, &shape), "write");
 		p->samples++;
+		change_deadline(p);
 		poll_status(p);
 		if (o->rate_hz > 0) {
 			next_ns += (int64_t)(1e9 / o->rate_hz);
