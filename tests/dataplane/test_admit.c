@@ -631,6 +631,85 @@ static void random_rejections_leave_no_trace(void **state)
 	fini(&f);
 }
 
+/* ---- rules that change ---------------------------------------------------------------------- */
+
+/** A deadline that changes banks what was missed, and begins anew only where one was running. */
+static void a_deadline_changes(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+	struct apus_dp_history *h;
+
+	(void)state;
+	o.history.deadline_ns = 100 * MS;
+	init(&f, &o);
+	h = &f.inbox.history;
+	admit(&f, 0, "A", 0);
+	admit(&f, 0, "B", 50);
+	assert_int_equal(notice(&f, 0, "B", APUS_DP_DISPOSE, 60), APUS_DP_NOTICE);
+	assert_int_equal(apus_dp_history_deadlines_missed(h, ms(450)), 4);
+	apus_dp_history_set_deadline(h, 1000 * MS, ms(450));
+	assert_int_equal(apus_dp_history_deadlines_missed(h, ms(1449)), 4);
+	assert_int_equal(apus_dp_history_deadlines_missed(h, ms(1450)), 5);
+	apus_dp_history_set_deadline(h, APUS_INFINITE_NS, ms(1500));
+	assert_int_equal(apus_dp_history_deadlines_missed(h, ms(100000)), 5);
+	apus_dp_history_set_deadline(h, 10 * MS, ms(100000));
+	assert_int_equal(apus_dp_history_deadlines_missed(h, ms(100500)), 5); /* none was running */
+	admit(&f, 0, "A", 100500);
+	assert_int_equal(apus_dp_history_deadlines_missed(h, ms(100525)), 7);
+	fini(&f);
+}
+
+/** Separations at their ends: one sample for ever, and each of those a nanosecond apart. */
+static void separations_at_their_ends(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+	struct apus_dp_arrival a = arrival(0, "A");
+
+	(void)state;
+	o.separation_ns = APUS_INFINITE_NS;
+	init(&f, &o);
+	assert_int_equal(admit(&f, 0, "A", 0), APUS_DP_STORED);
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, (struct apus_mono){INT64_MAX}, &f.out),
+			 APUS_DP_REJECTED_RATE);
+	f.inbox.options.separation_ns = 1;
+	assert_int_equal(admit(&f, 0, "A", 0), APUS_DP_REJECTED_RATE);
+	assert_int_equal(apus_dp_admit(&f.inbox, &a, (struct apus_mono){ms(0).ns + 1}, &f.out),
+			 APUS_DP_DISPLACED);
+	fini(&f);
+}
+
+/** Purge delays that come to instances that are dead already run from the change. */
+static void purge_delays_change(void **state)
+{
+	struct fixture f;
+	struct apus_dp_inbox_options o = options(&f);
+	struct apus_dp_history *h;
+
+	(void)state;
+	o.history.purge_disposed_ns = o.history.purge_no_writers_ns = APUS_INFINITE_NS;
+	init(&f, &o);
+	h = &f.inbox.history;
+	admit(&f, 0, "A", 0);
+	notice(&f, 0, "A", APUS_DP_DISPOSE, 10);
+	admit(&f, 0, "B", 0);
+	notice(&f, 0, "B", APUS_DP_UNREGISTER, 10);
+	apus_dp_history_purge(h, ms(1000));
+	assert_int_equal(h->counters.purged, 0);
+	apus_dp_history_set_purge(h, APUS_INFINITE_NS, 100 * MS, ms(1000));
+	apus_dp_history_purge(h, ms(1099));
+	assert_int_equal(h->counters.purged, 0);
+	apus_dp_history_set_purge(h, 50 * MS, 500 * MS, ms(1099)); /* again from here */
+	apus_dp_history_purge(h, ms(1149));
+	assert_int_equal(h->counters.purged, 1); /* B's sample */
+	assert_int_equal(h->sample_count, 1);
+	apus_dp_history_set_purge(h, APUS_INFINITE_NS, APUS_INFINITE_NS, ms(1200));
+	apus_dp_history_purge(h, ms(100000));
+	assert_int_equal(h->counters.purged, 1);
+	fini(&f);
+}
+
 /* ---- late delivery -------------------------------------------------------------------------- */
 
 static void catch_up(struct fixture *f, int64_t t, uint64_t late)
@@ -810,6 +889,9 @@ int main(void)
 		cmocka_unit_test(rejected_samples_are_no_activity),
 		cmocka_unit_test(a_lapsed_writer_leaves_its_instances),
 		cmocka_unit_test(random_rejections_leave_no_trace),
+		cmocka_unit_test(a_deadline_changes),
+		cmocka_unit_test(separations_at_their_ends),
+		cmocka_unit_test(purge_delays_change),
 		cmocka_unit_test(the_last_suppressed_comes_late),
 		cmocka_unit_test(what_waits_precedes_the_end),
 		cmocka_unit_test(late_samples_may_come_to_nothing),

@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
+#include <string.h>
 
 #define MS APUS_NS_PER_MS
 
@@ -225,9 +226,96 @@ static void random_activity(void **state)
 	assert_true(missed > 1000 && lapses > 1000);
 }
 
+static void durations_at_their_ends(void **state)
+{
+	const struct apus_mono end = {INT64_MAX};
+	struct apus_dp_deadline d = {0};
+	struct apus_dp_lease l;
+
+	(void)state;
+	/* A nanosecond: each is a period, and a lapse. */
+	apus_dp_deadline_activity(&d, 1, ms(0));
+	assert_int_equal(apus_dp_deadline_missed(&d, 1, ms(0)), 0);
+	assert_int_equal(apus_dp_deadline_missed(&d, 1, (struct apus_mono){ms(0).ns + 1}), 1);
+	assert_int_equal(apus_dp_deadline_missed(&d, 1, end), (uint64_t)(INT64_MAX - ms(0).ns));
+	assert_int_equal(apus_dp_deadline_due(&d, 1, ms(0)).ns, ms(0).ns + 1);
+	assert_int_equal(apus_dp_deadline_due(&d, 1, end).ns, INT64_MAX);
+	apus_dp_lease_init(&l, 1, ms(0));
+	assert_false(apus_dp_lease_expire(&l, ms(0)));
+	apus_dp_lease_assert(&l, ms(1)); /* late by most of a millisecond */
+	assert_int_equal(l.losses, 1);
+	assert_true(apus_dp_lease_expire(&l, end));
+	/* The longest there is below "never", at the end of time. */
+	memset(&d, 0, sizeof(d));
+	apus_dp_deadline_activity(&d, INT64_MAX - 1, (struct apus_mono){1});
+	assert_int_equal(
+		apus_dp_deadline_missed(&d, INT64_MAX - 1, (struct apus_mono){INT64_MAX - 1}), 0);
+	assert_int_equal(apus_dp_deadline_missed(&d, INT64_MAX - 1, end), 1);
+	assert_int_equal(apus_dp_deadline_due(&d, INT64_MAX - 1, ms(0)).ns, INT64_MAX);
+	apus_dp_lease_init(&l, INT64_MAX - 1, ms(0));
+	assert_false(apus_dp_lease_expire(&l, end));
+	assert_int_equal(apus_dp_lease_due(&l).ns, INT64_MAX);
+}
+
+static void strengths_at_their_ends(void **state)
+{
+	struct apus_dp_peer a = {.guid = guid(1), .strength = INT32_MIN},
+			    b = {.guid = guid(2), .strength = INT32_MAX};
+
+	(void)state;
+	assert_true(apus_dp_peer_stronger(&b, &a));
+	assert_false(apus_dp_peer_stronger(&a, &b));
+	b.strength = INT32_MIN;
+	assert_true(apus_dp_peer_stronger(&a, &b));
+	a.strength = 0;
+	assert_true(apus_dp_peer_stronger(&a, &b));
+}
+
+/** 2,000 writers with leases of 1 … 2,000 ms: whoever looks, whenever, sees as many lapsed as have. */
+static void two_thousand_leases(void **state)
+{
+	static struct apus_dp_peer memory[2000];
+	struct apus_dp_liveliness_cursor often = {0, 0}, seldom = {0, 0};
+	struct apus_dp_liveliness out;
+	struct apus_dp_peers p;
+	int32_t gone = 0;
+
+	(void)state;
+	apus_dp_peers_init(&p, memory, 2000);
+	for (uint32_t i = 0; i < 2000; i++) {
+		struct apus_guid g = {{[0] = (uint8_t)i, [1] = (uint8_t)(i >> 8), [15] = 2}};
+
+		assert_int_equal(apus_dp_peers_set(&p, i, &g, 0, (1 + i) * MS, 0, ms(0)), 0);
+	}
+	assert_int_equal(p.due_ns, ms(1).ns); /* the first */
+	assert_true(apus_dp_peers_observe(&p, &often, ms(0), &out));
+	assert_int_equal(out.alive_count, 2000);
+	for (int t = 1; t <= 2000; t++) {
+		if (t % 2 == 0) /* the last writer keeps itself alive */
+			apus_dp_peer_assert(&p, &memory[1999], ms(t));
+		assert_int_equal(apus_dp_peers_observe(&p, &often, ms(t), &out), t < 2000);
+		gone += out.not_alive_change;
+		assert_int_equal(out.not_alive_count, t < 2000 ? t : 1999);
+		assert_int_equal(out.losses, out.not_alive_count);
+		if (t % 500 == 0)
+			apus_dp_peers_observe(&p, &seldom, ms(t), &out);
+	}
+	assert_int_equal(gone, 1999);
+	assert_int_equal(seldom.not_alive, 1999);
+	/* Half of them leave: no losses, and none is forgotten. */
+	for (uint32_t i = 0; i < 1000; i++)
+		apus_dp_peers_remove(&p, i, ms(2001));
+	assert_true(apus_dp_peers_observe(&p, &seldom, ms(2001), &out));
+	assert_int_equal(out.not_alive_change, -1000);
+	assert_int_equal(out.losses, 1999);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(durations_at_their_ends),
+		cmocka_unit_test(strengths_at_their_ends),
+		cmocka_unit_test(two_thousand_leases),
 		cmocka_unit_test(observers_do_not_disturb_each_other),
 		cmocka_unit_test(four_missed_deadlines_then_a_publish_reports_four),
 		cmocka_unit_test(a_lapse_polled_a_thousand_times_counts_once),
