@@ -222,6 +222,7 @@ static const struct named reader_counters[] = {
 	COUNTER(apus_dp_reader_counters, gaps, "reader.gaps"),
 	COUNTER(apus_dp_reader_counters, acknacks_sent, "reader.acknacks"),
 	COUNTER(apus_dp_reader_counters, other_route, "reader.other_route"),
+	COUNTER(apus_dp_reader_counters, shm_broken, "reader.shm_broken"),
 	COUNTER(apus_dp_reader_counters, matches_refused, "reader.matches_refused"),
 	COUNTER(apus_dp_reader_counters, results[APUS_DP_STORED], "reader.stored"),
 	COUNTER(apus_dp_reader_counters, results[APUS_DP_DISPLACED], "reader.displaced"),
