@@ -535,6 +535,59 @@ static void rejected_samples_are_no_activity(void **state)
 	fini(&f);
 }
 
+/** One sample at 0, then one every 10 ms that the reader does not show: at 400 four deadlines of 100 ms have passed,
+ *  and a lease of 400 ms has lapsed, whatever it was that kept them from it. */
+static void only_what_is_shown_is_activity(void **state)
+{
+	static const enum apus_dp_admit_result kinds[] = {
+		APUS_DP_REJECTED_FILTER, APUS_DP_REJECTED_RATE, APUS_DP_REJECTED_OWNERSHIP,
+		APUS_DP_EXPIRED,         APUS_DP_REFUSED,
+	};
+	enum apus_dp_verdict verdict = APUS_DP_REJECT;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct fixture f;
+		struct apus_dp_inbox_options o = options(&f);
+		struct apus_dp_arrival a = arrival(0, "A");
+
+		o.history.deadline_ns = 100 * MS;
+		o.separation_ns = kinds[i] == APUS_DP_REJECTED_RATE ? APUS_INFINITE_NS : 0;
+		o.exclusive = kinds[i] == APUS_DP_REJECTED_OWNERSHIP;
+		init(&f, &o);
+		set_writer(&f, 0, 0, 400 * MS, APUS_INFINITE_NS, 0);
+		if (o.exclusive) /* nobody misses a deadline here: it would cost the ownership */
+			f.inbox.options.history.deadline_ns = APUS_INFINITE_NS;
+		set_writer(&f, 1, 9, APUS_INFINITE_NS, APUS_INFINITE_NS, 0);
+		assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(0), &f.out), APUS_DP_STORED);
+		if (o.exclusive)
+			admit(&f, 1, "A", 0);
+		if (kinds[i] == APUS_DP_REJECTED_FILTER)
+			apus_dp_inbox_set_filter(&f.inbox, filter_by_context, &verdict, 1, NULL,
+						 NULL);
+		if (kinds[i] == APUS_DP_EXPIRED) {
+			f.inbox.options.lifespan_ns = 1;
+			a.source_time.ns = a.wall_now.ns - 1;
+		}
+		f.no_slots = kinds[i] == APUS_DP_REFUSED;
+		if (!o.exclusive)
+			assert_int_equal(apus_dp_history_deadlines_missed(&f.inbox.history, ms(99)),
+					 0);
+		for (int64_t t = 10; t < 400; t += 10)
+			assert_int_equal(apus_dp_admit(&f.inbox, &a, ms(t), &f.out), kinds[i]);
+		if (!o.exclusive)
+			assert_int_equal(
+				apus_dp_history_deadlines_missed(&f.inbox.history, ms(399)), 3);
+		assert_int_equal(f.inbox.peers.peers[0].lease.losses, 0);
+		apus_dp_inbox_catch_up(&f.inbox, ms(400));
+		assert_int_equal(f.inbox.peers.peers[0].lease.losses, 1);
+		if (!o.exclusive)
+			assert_int_equal(
+				apus_dp_history_deadlines_missed(&f.inbox.history, ms(400)), 4);
+		fini(&f);
+	}
+}
+
 static void a_lapsed_writer_leaves_its_instances(void **state)
 {
 	struct fixture f;
@@ -887,6 +940,7 @@ int main(void)
 		cmocka_unit_test(notices_are_not_rate_limited),
 		cmocka_unit_test(arrivals_that_make_no_sense),
 		cmocka_unit_test(rejected_samples_are_no_activity),
+		cmocka_unit_test(only_what_is_shown_is_activity),
 		cmocka_unit_test(a_lapsed_writer_leaves_its_instances),
 		cmocka_unit_test(random_rejections_leave_no_trace),
 		cmocka_unit_test(a_deadline_changes),

@@ -217,8 +217,14 @@ static void a_set_comes_whole(void **state)
 	say(0, 3, "BLUE", 0, 2, 0, 0);
 	NOTHING(0);
 	assert_int_equal(reader[0]->inbox.history.withheld_count, 2);
+	/* Withheld: nothing lost, nothing available; released, they are as if they had been stored then. */
+	assert_int_equal(counters(0)->available, 1);
+	assert_int_equal(counters(0)->lost, 0);
+	assert_int_equal(counters(0)->rejected, 0);
 	say(0, 4, NULL, 0, END, 0, 0);
 	EXPECT(0, 2, 3);
+	assert_int_equal(counters(0)->available, 3);
+	assert_int_equal(counters(0)->lost, 0);
 	assert_int_equal(counters(0)->sets_released.value, 1);
 	assert_int_equal(counters(0)->results[APUS_DP_WITHHELD], 2);
 	/* Without marker: the next set, or a change outside sets, ends one. */
