@@ -91,6 +91,7 @@ struct apus_ctl_config {
 	uint32_t type_matching;        /**< enum apus_ctl_type_matching */
 	bool filtering;                /**< false: creating a filtered reader fails */
 	bool disable_writer_filtering; /**< do not evaluate remote readers' filters at our writers */
+	bool filter_info;              /**< samples say what became of readers' filters */
 	bool disable_builtin_sql;      /**< no class DDSSQL; its name may be registered */
 
 	/* Capacities; all memory is sized from them at creation. */

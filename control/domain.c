@@ -296,6 +296,7 @@ static int create_publisher(struct apus_participant *p)
 		.turn_count = p->worker_count + 1,
 		.generations = p->config.generations,
 		.writer_filtering = p->config.filtering && !p->config.disable_writer_filtering,
+		.filter_info = p->config.filtering && p->config.filter_info,
 		.filter_unique = p->config.filter_unique,
 		.filter_remote_readers = p->config.filter_remote_readers,
 		.filter_limits = apus_ctl_domain_filter_limits(p),

@@ -139,6 +139,8 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	       "Whether readers may have content filters; off makes their creation fail."),
 	SWITCH("filter.disable_writer_filtering", "off", disable_writer_filtering,
 	       "Whether writers send remote readers also what their filters reject."),
+	SWITCH("filter.info", "on", filter_info,
+	       "Whether samples tell filtered readers the verdict, and readers take Apus writers' word for it."),
 	SWITCH("filter.disable_builtin_sql", "off", disable_builtin_sql,
 	       "Whether there is no built-in class DDSSQL; its name may then be registered."),
 	NUMBER("filter.class_max_count", "", "8", "1…256", 1, 256, filter_classes,

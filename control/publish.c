@@ -52,6 +52,7 @@ struct match_filter {
 	uint64_t match_id;
 	apus_seq generation;
 	struct apus_ctl_shared_filter *filter;
+	uint8_t signature[16];
 	bool counted; /* in published.filtered */
 	bool never; /* came when the writer filtered for as many as it may; decision of a lifetime */
 };
@@ -247,6 +248,7 @@ static struct apus_ctl_shared_filter *filter_of(struct apus_ctl_publisher *p,
 	f->generation = reader->generation;
 	f->filter = NULL;
 	if (may_filter(p, writer, reader)) {
+		apus_wire_endpoint_record_signature(reader->record, f->signature);
 		if (within_limit(p, f, match->writer))
 			f->filter = apus_ctl_filter_pool_get(&p->pool, writer->local.type,
 							     reader->record, writer->local.context);
@@ -320,6 +322,28 @@ static uint32_t enter_filter(struct apus_ctl_publisher *p, struct generation *g,
 	return filter->id;
 }
 
+/* Of a class of the application only itself knows whether two instances think alike. */
+static bool is_builtin_class(const struct apus_ctl_publisher *p,
+			     const struct apus_wire_endpoint_record *record)
+{
+	return !p->config.no_builtin_filter &&
+	       strcmp(apus_wire_record_text(record, record->filter.class_name),
+		      APUS_CTL_FILTER_CLASS) == 0;
+}
+
+/* May a reader take a writer's word for what its filter makes of a sample? Only if that runs the same program
+ * over the same type, names, labels and all. */
+static bool is_trusted(const struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *reader,
+		       const struct apus_ctl_endpoint *writer)
+{
+	const struct apus_wire_type_hash *ours = &reader->record->types.complete;
+
+	return p->config.filter_info && reader->record->filter.present &&
+	       writer->participant->record.vendor == APUS_WIRE_VENDOR && ours->kind != 0 &&
+	       apus_wire_type_hash_equal(ours, &writer->record->types.complete) &&
+	       is_builtin_class(p, reader->record);
+}
+
 static void fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *writer,
 			const struct apus_ctl_match *match, struct generation *g,
 			struct apus_dp_reader_match *out)
@@ -346,6 +370,9 @@ static void fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endp
 	if (filter) {
 		out->predicate = filter->predicate;
 		out->filter_id = enter_filter(p, g, filter);
+		out->filter_info = p->config.filter_info && is_builtin_class(p, reader->record);
+		memcpy(out->filter_signature, p->filters[match->idx].signature,
+		       sizeof(out->filter_signature));
 	}
 }
 
@@ -366,6 +393,7 @@ static void fill_writer(const struct apus_ctl_publisher *p, const struct apus_ct
 		.unicast = writer->unicast,
 	};
 	if (!writer->is_builtin) {
+		out->filter_trusted = !writer->is_local && is_trusted(p, reader, writer);
 		out->past_unwanted = keeps_history(writer) && !keeps_history(reader) &&
 				     writer->participant->record.vendor == VENDOR_CYCLONE;
 		out->publisher = writer->record->group;
@@ -470,6 +498,8 @@ static bool publish_reader(struct apus_ctl_publisher *p, struct apus_ctl_endpoin
 	snapshot->filter_generation = s->filter_generation;
 	if (s->filter) {
 		snapshot->filter = s->filter->predicate;
+		if (e->record->filter.present)
+			apus_wire_endpoint_record_signature(e->record, snapshot->filter_signature);
 		g->filter[g->filter_count++] = apus_ctl_filter_pool_hold(s->filter);
 	}
 	while ((m = apus_ctl_graph_next_match(p->graph, e, m)))

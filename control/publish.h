@@ -27,6 +27,7 @@ struct apus_ctl_publisher_config {
 	uint32_t turn_count;
 	uint32_t generations;           /**< retired snapshots an endpoint may keep waiting, 1… */
 	bool writer_filtering;          /**< compile remote readers' filters */
+	bool filter_info;               /**< verdicts go with samples, and are used */
 	uint32_t filter_unique;         /**< compiled filters held at once, local ones included */
 	uint32_t filter_remote_readers; /**< remote readers one writer filters for */
 	struct apus_ctl_filter_limits filter_limits;

@@ -657,10 +657,12 @@ enum apus_dp_admit_result apus_dp_admit(struct apus_dp_inbox *inbox,
 	}
 	if (!arrival->has_data)
 		return admit_notice(inbox, arrival, now, out);
-	if (inbox->filter) {
-		enum apus_dp_verdict verdict = inbox->filter(
-			inbox->filter_context, arrival->payload, arrival->payload_bytes);
+	if (inbox->filter && arrival->filter_word != APUS_DP_FILTER_PASSED) {
+		enum apus_dp_verdict verdict = APUS_DP_REJECT;
 
+		if (arrival->filter_word == APUS_DP_FILTER_UNKNOWN)
+			verdict = inbox->filter(inbox->filter_context, arrival->payload,
+						arrival->payload_bytes);
 		if (verdict != APUS_DP_PASS)
 			return finish(inbox, out,
 				      verdict == APUS_DP_REJECT ? APUS_DP_REJECTED_FILTER

@@ -47,6 +47,13 @@ static inline bool apus_dp_admit_settles(enum apus_dp_admit_result result)
 /** Bits of the status info (RTPS 2.5 §9.6.4.9). */
 enum apus_dp_change { APUS_DP_ALIVE = 0, APUS_DP_DISPOSE = 1, APUS_DP_UNREGISTER = 2 };
 
+/** What is known of the content filter's verdict on a sample. */
+enum apus_dp_filter_word {
+	APUS_DP_FILTER_UNKNOWN = 0,
+	APUS_DP_FILTER_PASSED,
+	APUS_DP_FILTER_REJECTED,
+};
+
 /** A sample at the door. Nothing in it is kept: pointers need to live for the call only. */
 struct apus_dp_arrival {
 	uint32_t match_slot; /* its writer; must be in use */
@@ -61,6 +68,7 @@ struct apus_dp_arrival {
 	apus_seq began;               /* the first number this match has had */
 	struct apus_wall source_time; /* APUS_WALL_NONE: none sent */
 	struct apus_wall wall_now;    /* to tell its age on arrival */
+	uint8_t filter_word;          /* enum apus_dp_filter_word */
 	const uint8_t *payload;       /* for the filter and `hold` */
 	size_t payload_bytes;
 	const uint8_t *key; /* canonical; NULL: only key_hash is known (notices) or keyless */

@@ -52,6 +52,7 @@ struct apus_dp_entry {
 	struct apus_mono expires_at; /* the user's: its lifespan ends; INT64_MAX = never */
 	struct apus_dp_marks marks;
 	bool judged; /* the user's: it holds verdicts of filters for this sample */
+	bool unsure; /* the user's: some of them could not be found out */
 };
 
 /** One instance. */

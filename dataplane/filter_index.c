@@ -25,6 +25,7 @@ struct matching {
 	size_t payload_bytes;
 	uint32_t *passed;
 	uint32_t count;
+	bool unsure;
 };
 
 static inline void try_filter(struct matching *m, uint32_t id)
@@ -36,6 +37,7 @@ static inline void try_filter(struct matching *m, uint32_t id)
 			apus_dp_predicate_eval(m->index->filters[id], m->payload, m->payload_bytes);
 	m->passed[m->count] = id & ~APUS_DP_INDEX_WHOLE;
 	m->count += verdict != APUS_DP_REJECT;
+	m->unsure |= verdict == APUS_DP_ERROR;
 }
 
 /* text: of a column of texts, else without length. */
@@ -127,22 +129,31 @@ static void look_up(struct matching *m, const struct apus_wire_slot *slots, bool
 	}
 }
 
-uint32_t apus_dp_filter_index_match(const struct apus_dp_filter_index *index,
-				    const uint8_t *payload, size_t payload_bytes,
-				    uint32_t *passed_out)
+static void match(struct matching *m)
 {
-	struct matching m = {index, payload, payload_bytes, passed_out, 0};
+	const struct apus_dp_filter_index *index = m->index;
 	struct apus_wire_slot slots[APUS_DP_FIELDS_MAX];
 	bool swap;
 
 	if (index->locator &&
-	    !apus_dp_predicate_locate(index->locator, payload, payload_bytes, slots, &swap)) {
-		try_all(&m); /* each says what it makes of it */
-		return m.count;
+	    !apus_dp_predicate_locate(index->locator, m->payload, m->payload_bytes, slots, &swap)) {
+		try_all(m); /* each says what it makes of it */
+		return;
 	}
 	if (index->locator)
-		look_up(&m, slots, swap);
+		look_up(m, slots, swap);
 	for (uint32_t i = 0; i < index->rest_count; i++)
-		try_filter(&m, index->rest[i]);
+		try_filter(m, index->rest[i]);
+}
+
+uint32_t apus_dp_filter_index_match(const struct apus_dp_filter_index *index,
+				    const uint8_t *payload, size_t payload_bytes,
+				    uint32_t *passed_out, bool *unsure_out)
+{
+	struct matching m = {index, payload, payload_bytes, passed_out, 0, false};
+
+	match(&m);
+	if (unsure_out)
+		*unsure_out = m.unsure;
 	return m.count;
 }

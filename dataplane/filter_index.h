@@ -60,13 +60,14 @@ struct apus_dp_filter_index {
 
 /**
  * Writes the ids of the filters a sample passes to `passed_out`, which has room for all, in no order, each
- * once. A filter that cannot be evaluated over the sample counts as passed: whoever it is for decides.
+ * once. A filter that cannot be evaluated over the sample counts as passed: whoever it is for decides; then
+ * `*unsure_out` becomes true (NULL: not wanted).
  * Returns their number. Does not allocate; any thread. Cost: a look-up a column and an evaluation for each
  * filter found.
  */
 uint32_t apus_dp_filter_index_match(const struct apus_dp_filter_index *index,
 				    const uint8_t *payload, size_t payload_bytes,
-				    uint32_t *passed_out);
+				    uint32_t *passed_out, bool *unsure_out);
 
 /** Hash of a text as hash columns hold it. */
 uint64_t apus_dp_index_hash(const void *text, size_t bytes);

@@ -155,7 +155,8 @@ static bool place_payload(struct apus_dp_out *out, const struct apus_dp_addr *to
 {
 	bool marked = qos->coherent_seq || qos->group_seq || qos->related_guid;
 	bool copy = payload_bytes <= APUS_DP_OUT_COPY_BYTES;
-	uint32_t bytes = DATA_BYTES + (marked ? MARKS_BYTES : 0) + apus_wire_padded(payload_bytes);
+	uint32_t bytes = DATA_BYTES + (marked ? MARKS_BYTES : 0) + qos->filter_info_bytes +
+			 apus_wire_padded(payload_bytes);
 
 	if (!fits(out, to, dest, copy ? bytes : out->pack_bytes))
 		open_datagram(out, to);

@@ -91,6 +91,7 @@ struct apus_dp_reader_counters {
 	struct apus_counter acknacks_sent;
 	struct apus_counter other_route; /* of a writer that is served on another route */
 	struct apus_counter shm_broken;  /* rings given up: their writer wrote nonsense */
+	struct apus_counter filter_info; /* samples that came with the verdict of the filter */
 	struct apus_counter matches_refused;
 	struct apus_counter delivered; /* samples made available */
 	struct apus_counter
@@ -159,9 +160,10 @@ struct apus_dp_reader_state {
 	struct apus_dp_shm_in *shm; /* arrives through shared memory only; NULL: it does not */
 	struct apus_dp_reader_state *shm_next; /* in the worker's list of those */
 	apus_seq shm_last;                     /* last number taken out of the ring */
-	bool shm_stalled;   /* refused for want of room; tried again after a take */
-	uint8_t liveliness; /* enum apus_liveliness of the writer */
-	uint64_t lost_seen; /* of window.lost, in the reader's total */
+	bool shm_stalled;    /* refused for want of room; tried again after a take */
+	bool filter_trusted; /* what it says of the reader's filter is right */
+	uint8_t liveliness;  /* enum apus_liveliness of the writer */
+	uint64_t lost_seen;  /* of window.lost, in the reader's total */
 	bool mark;
 	bool answer_due; /* a HEARTBEAT waits for its answer */
 	bool ack_queued; /* in the worker's ack_list */
@@ -189,6 +191,7 @@ struct apus_dp_reader {
 	struct apus_eid eid;
 	struct apus_wire_keyplan *plan; /* owned; NULL with a sink */
 	struct apus_dp_inbox inbox;
+	uint8_t filter_signature[16]; /* of the inbox's filter */
 	void *inbox_memory;
 	bool inbox_ready;
 	struct apus_shm_pool pool;

@@ -126,6 +126,7 @@ static void refresh_state(struct apus_dp_reader_state *s, const struct apus_dp_w
 	s->publisher = m->publisher;
 	s->local = m->local && apus_dp_worker_writer(r->worker, s->eid) != NULL;
 	s->liveliness = m->liveliness;
+	s->filter_trusted = m->filter_trusted;
 	if (!r->config.sink)
 		/* An AUTOMATIC writer of this process lives as long as we do. */
 		apus_dp_inbox_match(&r->inbox, s->slot, &s->guid, m->strength,
@@ -208,6 +209,7 @@ static void adopt_filter(struct apus_dp_reader *r, const struct apus_dp_reader_s
 
 	if (r->config.sink || snap->filter_generation == r->inbox.filter_generation)
 		return;
+	memcpy(r->filter_signature, snap->filter_signature, sizeof(r->filter_signature));
 	apus_dp_inbox_set_filter(&r->inbox, snap->filter ? apply : NULL, snap->filter,
 				 snap->filter_generation, snap->filter ? keep : NULL, &c);
 }

@@ -5,6 +5,7 @@
 
 #include <apus/status.h>
 
+#include <endian.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -150,6 +151,31 @@ static enum apus_dp_admit_result end_set(struct apus_dp_reader_state *s,
 	return APUS_DP_NOTICE;
 }
 
+/* What a writer that is to be believed says of the reader's present filter. One word of results, as Apus sends. */
+static enum apus_dp_filter_word filter_word(const struct apus_dp_reader_state *s,
+					    const struct apus_dp_incoming *in)
+{
+	struct {
+		uint32_t words, results, count;
+	} head;
+	const uint8_t *signature = in->filter_info + sizeof(head);
+
+	if (!in->filter_info || !s->filter_trusted || in->filter_info_bytes < sizeof(head))
+		return APUS_DP_FILTER_UNKNOWN;
+	memcpy(&head, in->filter_info, sizeof(head));
+	head.words = le32toh(head.words);
+	head.results = le32toh(head.results);
+	head.count = le32toh(head.count);
+	if (head.words != 1 || head.count > 32 ||
+	    head.count > (in->filter_info_bytes - sizeof(head)) / 16)
+		return APUS_DP_FILTER_UNKNOWN;
+	for (uint32_t i = 0; i < head.count; i++, signature += 16)
+		if (memcmp(signature, s->reader->filter_signature, 16) == 0)
+			return head.results >> (31 - i) & 1 ? APUS_DP_FILTER_PASSED
+							    : APUS_DP_FILTER_REJECTED;
+	return APUS_DP_FILTER_UNKNOWN;
+}
+
 static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 					  const struct apus_dp_incoming *in, struct apus_mono now)
 {
@@ -188,6 +214,9 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 		s->damaged = true;
 		return APUS_DP_MALFORMED;
 	}
+	if (r->inbox.filter && a.has_data)
+		a.filter_word = filter_word(s, in);
+	apus_counter_add(&r->counters.filter_info, a.filter_word != APUS_DP_FILTER_UNKNOWN);
 	a.wall_now = wants_wall(s) ? apus_wall_now() : APUS_WALL_NONE;
 	if (r->config.inbox.history.by_source && a.source_time.ns == APUS_WALL_NONE.ns)
 		a.source_time = a.wall_now; /* the writer sent none: as if written on arrival */
@@ -258,6 +287,8 @@ static void from_data(const struct apus_wire_data *data, const struct apus_dp_or
 		.payload = data->payload,
 		.payload_bytes = data->payload ? data->payload_bytes : 0,
 		.key_hash = data->qos.has_key_hash ? data->qos.key_hash : NULL,
+		.filter_info = data->qos.filter_info,
+		.filter_info_bytes = data->qos.filter_info_bytes,
 		.origin = origin,
 	};
 	apus_dp_marks_read(&data->qos, &in_out->marks);

@@ -25,6 +25,8 @@ struct apus_dp_incoming {
 	uint32_t payload_bytes;
 	const uint8_t *key_hash;
 	struct apus_dp_marks marks;
+	const uint8_t *filter_info; /* ContentFilterInfo_t as it came; NULL: none */
+	uint32_t filter_info_bytes;
 	const struct apus_dp_origin *origin; /* NULL: same process, or held back */
 };
 

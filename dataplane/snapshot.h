@@ -64,6 +64,8 @@ struct apus_dp_reader_match {
 	uint32_t filter_id; /**< with a predicate: its id in the snapshot's index */
 	uint64_t filter_generation;
 	struct apus_dp_shm_out *shm; /**< its samples go through shared memory; NULL: they do not */
+	bool filter_info; /**< samples say what became of the filter, under `filter_signature` */
+	uint8_t filter_signature[16]; /**< RTPS 2.5 §9.6.4.1 */
 };
 
 /** What a writer sends to. Matches sorted by GUID. */
@@ -86,6 +88,8 @@ struct apus_dp_writer_match {
 	 *  of such a writer must not ask below the first number it hears. */
 	bool past_unwanted;
 	bool local;
+	/** What it says of our filter it has found by our program over the very same type. */
+	bool filter_trusted;
 	struct apus_eid publisher; /**< its group, within its participant; 0: of its own */
 	int32_t strength;          /**< ownership strength it offers */
 	uint8_t liveliness;        /**< enum apus_liveliness it offers */
@@ -102,6 +106,7 @@ struct apus_dp_reader_snapshot {
 	uint64_t generation;
 	const struct apus_dp_predicate *filter; /**< NULL = everything passes */
 	uint64_t filter_generation;             /**< 0 = never had a filter */
+	uint8_t filter_signature[16];           /**< of the filter, for `filter_trusted` writers */
 	uint32_t match_count;
 	struct apus_dp_writer_match match[];
 };

@@ -79,6 +79,7 @@ struct apus_dp_writer_counters {
 	struct apus_counter gaps;       /* GAP submessages */
 	struct apus_counter
 		filtered; /* samples not sent to a destination: all its readers reject */
+	struct apus_counter filter_info; /* DATA with the verdicts of filters */
 	struct apus_counter heartbeats;
 	struct apus_counter acknacks;        /* accepted ACKNACKs */
 	struct apus_counter acknacks_stale;  /* counts that ran backwards or repeated */
@@ -160,8 +161,11 @@ struct apus_dp_writer_state {
 	bool hash_only_dispose;
 	bool inline_qos; /* it wants the key hash with every sample */
 	bool mark;
-	bool group_pays;    /* derivation: its multicast address reaches others as well */
-	uint32_t filter_id; /* with a predicate: its place in the index */
+	bool filter_info; /* its samples carry the verdict of its filter */
+	uint8_t filter_signature[16];
+	apus_seq signed_from; /* verdicts from here on are those of that signature */
+	bool group_pays;      /* derivation: its multicast address reaches others as well */
+	uint32_t filter_id;   /* with a predicate: its place in the index */
 };
 
 /** Readers behind one address, served by one datagram. */

@@ -81,6 +81,10 @@ static void refresh_state(struct apus_dp_writer *w, struct apus_dp_writer_state 
 	s->hash_only_dispose = m->hash_only_dispose;
 	s->predicate = m->predicate;
 	s->filter_id = m->filter_id;
+	s->filter_info = m->filter_info;
+	if (memcmp(s->filter_signature, m->filter_signature, sizeof(s->filter_signature)) != 0)
+		s->signed_from = w->sent + 1;
+	memcpy(s->filter_signature, m->filter_signature, sizeof(s->filter_signature));
 	s->local = m->local ? apus_dp_worker_reader(w->worker, s->eid) : NULL;
 	if (m->shm && s->shm != m->shm)
 		m->shm->cursor = s->acked;

@@ -249,7 +249,7 @@ bool apus_dp_writer_judge(struct apus_dp_writer *w, uint32_t slot)
 	f->verdicts[slot].count = 0;
 	e->judged = true;
 	count = apus_dp_filter_index_match(f->index, apus_dp_cache_payload(&w->cache, slot),
-					   e->payload_bytes, f->passed);
+					   e->payload_bytes, f->passed, &e->unsure);
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t id = f->passed[i];
 
@@ -264,6 +264,38 @@ bool apus_dp_writer_judge(struct apus_dp_writer *w, uint32_t slot)
 		}
 	}
 	return true;
+}
+
+static void put_word(uint8_t *at, uint32_t word)
+{
+	for (int i = 0; i < 4; i++)
+		at[i] = (uint8_t)(word >> 8 * i);
+}
+
+/* Signature i is spoken for by bit 31 - i of the one word of results (RTPS 2.5 §9.6.4.1). */
+uint32_t apus_dp_writer_filter_info(const struct apus_dp_writer *w, uint32_t slot,
+				    const uint32_t *states, uint32_t count,
+				    uint8_t out[APUS_DP_FILTER_INFO_BYTES])
+{
+	const struct apus_dp_entry *e = &w->cache.entries[slot];
+	uint32_t results = 0, n = 0;
+
+	if (!e->judged || e->unsure || w->filtered_count == 0)
+		return 0;
+	for (uint32_t i = 0; i < count && n < APUS_DP_FILTER_INFO_MAX; i++) {
+		const struct apus_dp_writer_state *s = &w->states[states[i]];
+
+		if (!s->filter_info || e->seq < s->filtered_from || e->seq >= s->filtered_to ||
+		    e->seq < s->signed_from)
+			continue;
+		memcpy(out + 12 + 16 * n, s->filter_signature, 16);
+		results |= (uint32_t)has_passed(w, slot, states[i]) << (31 - n);
+		n++;
+	}
+	put_word(out, 1);
+	put_word(out + 4, results);
+	put_word(out + 8, n);
+	return n ? 12 + 16 * n : 0;
 }
 
 bool apus_dp_writer_wanted(const struct apus_dp_writer *w, uint32_t slot, uint32_t destination)

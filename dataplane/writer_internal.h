@@ -72,6 +72,14 @@ bool apus_dp_writer_judge(struct apus_dp_writer *w, uint32_t slot);
 void apus_dp_writer_choose(struct apus_dp_writer *w);
 /** A sample of a directed writer: whoever is not meant gets a GAP. Such a writer has no filters. */
 void apus_dp_writer_direct(struct apus_dp_writer *w, uint32_t slot, const struct apus_prefix *to);
+/** Signatures that one DATA has room for, and the bytes of their information. */
+#define APUS_DP_FILTER_INFO_MAX   8
+#define APUS_DP_FILTER_INFO_BYTES (12 + 16 * APUS_DP_FILTER_INFO_MAX)
+/** ContentFilterInfo_t of a sample for readers, given by their states: which of their filters it passes. Returns
+ *  its bytes; 0: there is nothing to say. */
+uint32_t apus_dp_writer_filter_info(const struct apus_dp_writer *w, uint32_t slot,
+				    const uint32_t *states, uint32_t count,
+				    uint8_t out[APUS_DP_FILTER_INFO_BYTES]);
 /** True if some reader behind a destination wants the sample; then it goes once, for all of them. */
 bool apus_dp_writer_wanted(const struct apus_dp_writer *w, uint32_t slot, uint32_t destination);
 /** The i-th reader behind a destination. */
@@ -123,11 +131,19 @@ void apus_dp_writer_owing_moved(struct apus_dp_writer *w, struct apus_dp_writer_
 /** writer_send.c: puts a HEARTBEAT that tells of numbers up to `last`. */
 void apus_dp_writer_put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
 				  struct apus_eid reader, apus_seq last, bool final);
-/** Puts the DATA of a sample. hash_only: a dispose is a key hash without payload. key_hash: each sample has
- *  its key hash. */
+/** Whom a DATA is for, and what it has to look like. */
+struct apus_dp_writer_target {
+	const struct apus_dp_addr *to;
+	const struct apus_prefix *dest; /* NULL: everybody there */
+	struct apus_eid reader;
+	bool hash_only;         /* a dispose is a key hash without payload */
+	bool key_hash;          /* each sample has its key hash */
+	const uint32_t *states; /* the readers */
+	uint32_t state_count;
+};
+/** Puts the DATA of a sample. */
 void apus_dp_writer_put_sample(struct apus_dp_writer *w, uint32_t slot,
-			       const struct apus_dp_addr *to, const struct apus_prefix *dest,
-			       struct apus_eid reader, bool hash_only, bool key_hash);
+			       const struct apus_dp_writer_target *target);
 /** A run of irrelevant numbers on its way into one GAP: start … end - 1; start 0 = none. */
 struct apus_dp_gap_run {
 	apus_seq start, end;

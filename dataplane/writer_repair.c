@@ -58,6 +58,23 @@ struct repair {
 	uint32_t budget; /* bytes that may still be sent; what is left over is asked for again */
 };
 
+/* Puts the DATA of a sample for one reader. */
+static void put_again(struct apus_dp_writer *w, const struct apus_dp_writer_state *s, uint32_t slot)
+{
+	const uint32_t idx = (uint32_t)(s - w->states);
+	const struct apus_dp_writer_target target = {
+		.to = &s->addr,
+		.dest = &s->prefix,
+		.reader = s->eid,
+		.hash_only = s->hash_only_dispose,
+		.key_hash = s->inline_qos,
+		.states = &idx,
+		.state_count = 1,
+	};
+
+	apus_dp_writer_put_sample(w, slot, &target);
+}
+
 /* Sends one sample again, within the budget. */
 static void repair_sample(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint32_t slot,
 			  struct repair *r)
@@ -77,8 +94,7 @@ static void repair_sample(struct apus_dp_writer *w, struct apus_dp_writer_state 
 		bytes = apus_dp_writer_push_again(w, slot, s, r->budget);
 		apus_counter_add(&w->counters.data_sent, bytes > 0);
 	} else {
-		apus_dp_writer_put_sample(w, slot, &s->addr, &s->prefix, s->eid,
-					  s->hash_only_dispose, s->inline_qos);
+		put_again(w, s, slot);
 		(void)apus_wire_seqset_add(&r->sent, e->seq);
 		r->sent_count++;
 	}
@@ -145,8 +161,7 @@ static void send_copy(struct apus_dp_writer *w, struct apus_dp_writer_state *s, 
 		if (slot == NONE)
 			continue;
 		bytes = w->cache.entries[slot].payload_bytes + DATA_OVERHEAD_BYTES;
-		apus_dp_writer_put_sample(w, slot, &s->addr, &s->prefix, s->eid,
-					  s->hash_only_dispose, s->inline_qos);
+		put_again(w, s, slot);
 		r->budget -= bytes < r->budget ? bytes : r->budget;
 	}
 }

@@ -46,12 +46,12 @@ struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_write
 }
 
 void apus_dp_writer_put_sample(struct apus_dp_writer *w, uint32_t slot,
-			       const struct apus_dp_addr *to, const struct apus_prefix *dest,
-			       struct apus_eid reader, bool hash_only, bool key_hash)
+			       const struct apus_dp_writer_target *target)
 {
+	uint8_t info[APUS_DP_FILTER_INFO_BYTES];
 	const struct apus_dp_entry *e = &w->cache.entries[slot];
 	struct apus_wire_data_out d = {
-		.reader = reader,
+		.reader = target->reader,
 		.writer = w->eid,
 		.seq = e->seq,
 		.payload = apus_dp_cache_payload(&w->cache, slot),
@@ -61,15 +61,21 @@ void apus_dp_writer_put_sample(struct apus_dp_writer *w, uint32_t slot,
 
 	if (e->kind != APUS_ALIVE || apus_dp_marks_any(&e->marks))
 		d.qos = apus_dp_writer_inline_qos(w, e);
-	if (key_hash && w->config.cache.key_bytes_max)
+	if (target->key_hash && w->config.cache.key_bytes_max)
 		d.qos.key_hash = w->cache.instances[e->instance_idx].key_hash;
+	if (e->judged) {
+		d.qos.filter_info = info;
+		d.qos.filter_info_bytes = apus_dp_writer_filter_info(w, slot, target->states,
+								     target->state_count, info);
+		apus_counter_add(&w->counters.filter_info, d.qos.filter_info_bytes > 0);
+	}
 	apus_counter_add(&w->counters.data_sent, 1);
-	if (hash_only && e->kind != APUS_ALIVE && e->key_only) {
+	if (target->hash_only && e->kind != APUS_ALIVE && e->key_only) {
 		d.payload = NULL;
 		d.payload_bytes = 0;
 		d.key_only = false;
 	}
-	apus_dp_out_data(&w->worker->out, to, dest, e->source, &d);
+	apus_dp_out_data(&w->worker->out, target->to, target->dest, e->source, &d);
 }
 
 /* True if [from, to] holds a multiple of n. */
@@ -130,8 +136,17 @@ void apus_dp_writer_send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i
 
 	apus_dp_writer_note_sample(w, slot, i);
 	if (!apus_dp_writer_is_large(w, slot)) {
-		apus_dp_writer_put_sample(w, slot, &d->addr, dest, d->eid, d->hash_only_dispose,
-					  d->inline_qos);
+		const struct apus_dp_writer_target target = {
+			.to = &d->addr,
+			.dest = dest,
+			.reader = d->eid,
+			.hash_only = d->hash_only_dispose,
+			.key_hash = d->inline_qos,
+			.states = w->filtering.by_destination + d->first_idx,
+			.state_count = d->state_count,
+		};
+
+		apus_dp_writer_put_sample(w, slot, &target);
 		f->heartbeat = true;
 		return;
 	}

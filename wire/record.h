@@ -193,6 +193,11 @@ static inline size_t apus_wire_endpoint_record_bytes(const struct apus_wire_endp
 uint32_t apus_wire_endpoint_record_partitions(const struct apus_wire_endpoint_record *record,
 					      const char **pointers_out);
 
+/** Signature of the record's filter, which there must be: MD5 of its texts with their NULs, filter name, topic,
+ *  class, expression and parameters in turn (RTPS 2.5 §9.6.4.1). */
+void apus_wire_endpoint_record_signature(const struct apus_wire_endpoint_record *record,
+					 uint8_t signature_out[16]);
+
 /** Like the above for the parameters of the filter (room for APUS_WIRE_FILTER_PARAMETERS_MAX). */
 uint32_t apus_wire_endpoint_record_parameters(const struct apus_wire_endpoint_record *record,
 					      const char **pointers_out);

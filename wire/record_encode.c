@@ -9,6 +9,8 @@
 #include "wire/plist.h"
 #include "wire/record.h"
 
+#include <md5.h>
+
 #define ENTITY_PARTICIPANT 0x000001c1u
 
 static const uint8_t protocol_version[2] = {2, 3};
@@ -36,6 +38,29 @@ uint32_t apus_wire_endpoint_record_parameters(const struct apus_wire_endpoint_re
 {
 	return fill_pointers(record->text + record->filter.parameters_offset,
 			     record->filter.parameter_count, pointers_out);
+}
+
+static void add_text(MD5_CTX *md5, const struct apus_wire_endpoint_record *record,
+		     struct apus_wire_text text)
+{
+	MD5Update(md5, (const uint8_t *)apus_wire_record_text(record, text), text.bytes + 1u);
+}
+
+void apus_wire_endpoint_record_signature(const struct apus_wire_endpoint_record *record,
+					 uint8_t signature_out[16])
+{
+	const char *parameter[APUS_WIRE_FILTER_PARAMETERS_MAX];
+	uint32_t count = apus_wire_endpoint_record_parameters(record, parameter);
+	MD5_CTX md5;
+
+	MD5Init(&md5);
+	add_text(&md5, record, record->filter.name);
+	add_text(&md5, record, record->topic);
+	add_text(&md5, record, record->filter.class_name);
+	add_text(&md5, record, record->filter.expression);
+	for (uint32_t i = 0; i < count; i++)
+		MD5Update(&md5, (const uint8_t *)parameter[i], strlen(parameter[i]) + 1);
+	MD5Final(signature_out, &md5);
 }
 
 void apus_wire_endpoint_record_qos(const struct apus_wire_endpoint_record *record,

@@ -239,14 +239,15 @@ static void many(struct bench_state *s, const char *format, bool range)
 		snprintf(shape.color, sizeof(shape.color), "X%04u", i * 7919 % count);
 		bytes = apus_type_encode(&apus_shape_type, &shape, APUS_XCDR1, false, payloads[i],
 					 sizeof(payloads[i]));
-		if (apus_dp_filter_index_match(index, payloads[i], (size_t)bytes, passed) != 1)
+		if (apus_dp_filter_index_match(index, payloads[i], (size_t)bytes, passed, NULL) !=
+		    1)
 			bench_skip(s, "not one filter passes");
 	}
 	while (bench_keep_running_batch(s, BATCH))
 		for (int i = 0; i < BATCH; i++) {
 			bench_use_memory(payloads);
 			passed_count += apus_dp_filter_index_match(index, payloads[i % 64],
-								   (size_t)bytes, passed);
+								   (size_t)bytes, passed, NULL);
 			bench_use(passed_count);
 		}
 	bench_items(s, bench_iterations(s));

@@ -327,7 +327,7 @@ static char verdict(const struct routes *r, const char *payload, size_t bytes, c
 		*differs = "composed";
 	/* What cannot be evaluated passes at a writer; malformed elsewhere, it may be rejected unseen. */
 	if (r->index && result >= 0 &&
-	    (int)apus_dp_filter_index_match(r->index, exact, bytes, passed) != result)
+	    (int)apus_dp_filter_index_match(r->index, exact, bytes, passed, NULL) != result)
 		*differs = "index";
 	free(exact);
 	return result < 0 ? 'E' : (char)('0' + result);

@@ -313,6 +313,14 @@ void wire_match(struct wire_pair *p, struct wire_endpoints *e, bool matched,
 			.shm = o->shm_in,
 		};
 	}
+	if (matched && o->signature) {
+		ws->match[0].filter_info = true;
+		memset(ws->match[0].filter_signature, o->signature, 16);
+		rs->match[0].filter_trusted = true;
+		rs->filter = o->predicate;
+		rs->filter_generation = 1;
+		memset(rs->filter_signature, o->reader_signature, 16);
+	}
 	apus_dp_writer_publish(&p->epoch, &e->writer->port, ws, &retired);
 	apus_dp_reader_publish(&p->epoch, &e->reader->port, rs, &retired);
 	poll_side(&p->b, p->now);

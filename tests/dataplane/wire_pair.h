@@ -81,6 +81,9 @@ struct wire_options {
 	uint32_t reader_depth;       /* not 0: the reader keeps so many, whatever the writer does */
 	bool by_source, by_instance; /* of the reader's history */
 	const struct apus_dp_predicate *predicate; /* applied at the writer */
+	/* Not 0: the writer says what became of it under this signature, and the reader, whose filter it is, too,
+	 * believes it under `reader_signature`. */
+	uint8_t signature, reader_signature;
 	uint32_t blob_bytes;   /* not 0: Blob instead of ShapeType, with so much data at most */
 	uint32_t assembly_max; /* of the reader */
 	uint32_t number;       /* of the endpoints, where there are several pairs */

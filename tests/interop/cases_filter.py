@@ -72,6 +72,32 @@ def apus_both():
         pub.finish()
 
 
+def info_between(reader, writer):
+    """What each says of the same reader's filter: signatures and results."""
+    with World() as world:
+        path = world.capture()
+        sub = world.sub(reader, "Square", count=3, filter=FILTER, params=PARAMS)
+        pub = world.pub(writer, "Square", count=20, colors=("RED", "GREEN"), matched=1, keep_all=True)
+        equal(checks.by_color(sub.finish()), {"RED": [5, 7, 9]}, "samples")
+        pub.finish(code=None if writer == "fastdds" else 0)
+        if "apus" in (reader, writer):
+            checks.traffic_is_clean(world, path)
+        else:
+            world.stop_captures()
+        return capture.filter_infos(path, VENDOR[writer])
+
+
+@case("filter/info-as-fastdds-says-it")
+def info():
+    """Our samples tell a Fast DDS reader the verdict under the very signature a Fast DDS writer gives its filter,
+    which makes the reader take our word for it."""
+    theirs, _ = info_between("fastdds", "fastdds")
+    ours, results = info_between("fastdds", "apus")
+    expect(len(theirs) == 1, f"Fast DDS's own signatures: {theirs}")
+    equal(ours, theirs, "signatures")
+    equal(results, {0x80000000}, "words of results")
+
+
 REFUSED = [
     ("colour = 'RED'", "colour"),
     ("x >", ""),

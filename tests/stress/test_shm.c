@@ -131,15 +131,13 @@ static void start_reader(struct reader *r, int listener)
 	assert_true(r->pid >= 0);
 	if (r->pid == 0)
 		reader_main();
-	assert_int_equal(apus_shm_segment_create(apus_shm_ring_bytes(CAPACITY), APUS_SHM_OWN,
-						 &r->cells),
-			 0);
+	assert_int_equal(
+		apus_shm_segment_create(apus_shm_ring_bytes(CAPACITY), APUS_SHM_OWN, &r->cells), 0);
 	assert_int_equal(apus_shm_segment_create(sizeof(struct page), APUS_SHM_OWN, &r->page), 0);
 	assert_int_equal(apus_shm_seal(&r->cells), 0);
 	apus_shm_ring_writer_init(&r->ring, r->cells.base, r->page.base, CAPACITY);
-	assert_int_equal(apus_shm_held_init(&r->held, SLOTS,
-					    ((struct page *)r->page.base)->returned),
-			 0);
+	assert_int_equal(
+		apus_shm_held_init(&r->held, SLOTS, ((struct page *)r->page.base)->returned), 0);
 	while ((r->socket = apus_shm_accept(listener)) < 0)
 		nap(100);
 	while (apus_shm_receive(r->socket, &m) == APUS_EAGAIN)
@@ -265,9 +263,8 @@ static void kill_the_writer(void)
 	pid_t writer;
 	bool dead = false;
 
-	assert_int_equal(apus_shm_segment_create(apus_shm_ring_bytes(CAPACITY), APUS_SHM_OWN,
-						 &r->cells),
-			 0);
+	assert_int_equal(
+		apus_shm_segment_create(apus_shm_ring_bytes(CAPACITY), APUS_SHM_OWN, &r->cells), 0);
 	assert_int_equal(apus_shm_segment_create(sizeof(struct page), APUS_SHM_OWN, &r->page), 0);
 	page = r->page.base;
 	apus_shm_ring_writer_init(&r->ring, r->cells.base, &page->ring, CAPACITY);

@@ -51,6 +51,30 @@ static enum apus_wire_verdict decode_filter(const struct filter_case *c)
 	return decode_endpoint(list.bytes, list.count, false, &record);
 }
 
+/* The names and the signature of a Fast DDS 2.9.1 reader (tests/captures/04a). */
+static void test_signature(void **state)
+{
+	static const uint8_t expected[16] = {0x42, 0x34, 0x20, 0xab, 0x57, 0x2b, 0xd5, 0xf5,
+					     0x2d, 0x70, 0xf6, 0x24, 0x46, 0x6a, 0x08, 0x19};
+	uint8_t signature[16];
+
+	(void)state;
+	raw_begin_endpoint(&list, false, false);
+	raw_open(&list, APUS_PID_CONTENT_FILTER);
+	raw_string(&list, "SquareF");
+	raw_string(&list, "Square");
+	raw_string(&list, "DDSSQL");
+	raw_string(&list, "x > %0 AND color = %1");
+	raw_u32(&list, 2);
+	raw_string(&list, "5");
+	raw_string(&list, "'GREEN'");
+	raw_close(&list);
+	raw_end(&list);
+	assert_int_equal(decode_endpoint(list.bytes, list.count, false, &record), APUS_WIRE_ACCEPT);
+	apus_wire_endpoint_record_signature(&record, signature);
+	assert_memory_equal(signature, expected, 16);
+}
+
 static void test_filter_at_its_limits(void **state)
 {
 	/* "Square" and "DDSSQL" take 14 bytes with NULs. */
@@ -576,6 +600,7 @@ static void test_damaged_records_keep_the_invariants(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_signature),
 		cmocka_unit_test(test_filter_at_its_limits),
 		cmocka_unit_test(test_filter_over_a_limit_keeps_the_endpoint),
 		cmocka_unit_test(test_malformed_filter_rejects_the_record),

@@ -76,6 +76,14 @@ def count_kind(path, kind, vendor=None):
                if vendor in (None, message.vendor))
 
 
+def filter_infos(path, vendor):
+    """The signatures that a vendor's samples carry, and the words of results, each as a set of hex digits."""
+    rows = tshark_fields(path, f"rtps.vendorId == {vendor} && rtps.filter_signature",
+                         ["rtps.filter_signature", "rtps.filter_bitmap"])
+    return ({digest for row in rows for digest in row[0].replace(":", "").split(",")},
+            {int(word, 0) for row in rows for word in row[1].split(",")})
+
+
 def user_samples(path):
     """Sequence numbers of the DATA that Apus's best-effort writers of keyed topics sent, in the order of the wire."""
     rows = tshark_fields(path, f"rtps.vendorId == {APUS_VENDOR} && rtps.sm.id == {DATA} && "
