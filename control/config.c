@@ -154,9 +154,23 @@ static char *trim(char *text)
 	return text;
 }
 
+/* An IPv6 address stands in brackets, "[fd00::1]:7410": takes them off, and returns where the port is. */
+static char *unwrap(char **item)
+{
+	char *end = **item == '[' ? strchr(*item, ']') : NULL;
+
+	if (!end || (end[1] && end[1] != ':') ||
+	    strspn(*item + 1, "0123456789abcdefABCDEF:.") != (size_t)(end - *item - 1))
+		return NULL;
+	*end = 0;
+	++*item;
+	return end + 1;
+}
+
 static bool parse_peer(char *item, struct apus_ctl_peer *peer)
 {
-	char *colon = strchr(item, ':');
+	char *rest = unwrap(&item);
+	char *colon = rest ? (*rest ? rest : NULL) : strchr(item, ':');
 	int64_t port = 0;
 
 	if (colon) {
@@ -166,7 +180,7 @@ static bool parse_peer(char *item, struct apus_ctl_peer *peer)
 	}
 	if (!*item || strlen(item) > APUS_CTL_HOST_BYTES)
 		return false;
-	for (const char *c = item; *c; c++)
+	for (const char *c = item; *c && !rest; c++)
 		if (!isalnum((unsigned char)*c) && !strchr(".-_", *c))
 			return false;
 	strcpy(peer->host, item);

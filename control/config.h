@@ -55,6 +55,7 @@ struct apus_ctl_config {
 	char addresses_deny[APUS_CTL_TEXT_BYTES + 1];
 	struct apus_ctl_address_list allow, deny; /**< the two above, parsed */
 	bool addresses_loopback; /**< loopback addresses may be used and announced */
+	bool ipv6;               /**< sockets, interfaces and groups are of IPv6, else of IPv4 */
 	bool addresses_wildcard; /**< 0.0.0.0 stands for where an announcement came from */
 	uint32_t multicast;      /**< enum apus_ctl_multicast */
 	uint32_t multicast_ttl;

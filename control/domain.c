@@ -55,16 +55,21 @@ static void queue_config(const struct apus_participant *p, struct apus_dp_queue_
 	q->segment = p->config.segment;
 }
 
-static void add_group(struct apus_dp_queue_config *q, uint16_t port)
+static void add_groups(const struct apus_participant *p, struct apus_dp_queue_config *q,
+		       uint16_t port)
 {
-	q->groups[q->group_count++].group = apus_dp_addr_v4(apus_ctl_spdp_group, port);
+	struct apus_dp_addr groups[APUS_CTL_GROUPS_MAX];
+	uint32_t count = apus_ctl_domain_groups(p, port, groups);
+
+	for (uint32_t i = 0; i < count; i++)
+		q->groups[q->group_count++].group = groups[i];
 }
 
-/* Largest piece of a payload that fits one packet on every interface: less IPv4 (20), UDP (8), RTPS header
- * (20), INFO_DST (16), INFO_TS (12), DATA_FRAG (36) and inline QoS with key hash, status and sentinel (44). */
+/* Largest piece of a payload that fits one packet on every interface: less IPv4 (20; IPv6: 40), UDP (8), RTPS
+ * header (20), INFO_DST (16), INFO_TS (12), DATA_FRAG (36) and inline QoS with key hash, status and sentinel (44). */
 static uint32_t fragment_bytes(const struct apus_participant *p)
 {
-	uint32_t bytes = 64000;
+	uint32_t bytes = 64000, heads = p->config.ipv6 ? 176 : 156;
 
 	if (p->config.fragment_bytes >= 0)
 		return (uint32_t)p->config.fragment_bytes & ~3u;
@@ -73,8 +78,8 @@ static uint32_t fragment_bytes(const struct apus_participant *p)
 
 		if (mtu < 576)
 			mtu = 576;
-		if (mtu - 156 < bytes)
-			bytes = (mtu - 156) & ~3u;
+		if (mtu - heads < bytes)
+			bytes = (mtu - heads) & ~3u;
 	}
 	return bytes;
 }
@@ -116,8 +121,9 @@ static int open_workers(struct apus_participant *p, char *why, size_t why_bytes)
 {
 	struct apus_dp_port_claim claim;
 	struct apus_dp_queue_config q;
-	int rc = apus_dp_port_claim(p->config.domain, p->config.participant_index, p->bind_home,
-				    why, why_bytes, &claim);
+	int rc = apus_dp_port_claim_family(apus_ctl_domain_family(p), p->config.domain,
+					   p->config.participant_index, p->bind_home, why,
+					   why_bytes, &claim);
 
 	if (rc != 0)
 		return rc;
@@ -128,7 +134,7 @@ static int open_workers(struct apus_participant *p, char *why, size_t why_bytes)
 	q.adopt_fd = true;
 	q.unicast_fd = claim.meta_fd;
 	if (p->config.multicast != APUS_CTL_MULTICAST_OFF)
-		add_group(&q, p->ports.meta_multicast);
+		add_groups(p, &q, p->ports.meta_multicast);
 	rc = open_worker(p, &q, true, &p->control, why, why_bytes);
 	if (rc != 0)
 		goto release;
@@ -138,7 +144,7 @@ static int open_workers(struct apus_participant *p, char *why, size_t why_bytes)
 		q.adopt_fd = i == 0;
 		q.unicast_fd = claim.user_fd;
 		if (p->config.multicast == APUS_CTL_MULTICAST_ON)
-			add_group(&q, p->ports.user_multicast);
+			add_groups(p, &q, p->ports.user_multicast);
 		rc = open_worker(p, &q, false, &p->workers[i], why, why_bytes);
 		if (rc != 0)
 			break;
@@ -199,26 +205,31 @@ static int create_graph(struct apus_participant *p)
 }
 
 /* A host name or address of a peer, resolved once at start. Names are looked up without the network. */
-static bool resolve(const char *host, uint8_t ipv4[4])
+static bool resolve(const struct apus_participant *p, const char *host, struct apus_dp_addr *addr)
 {
-	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *list;
+	struct addrinfo hints = {.ai_family = apus_ctl_domain_family(p), .ai_socktype = SOCK_DGRAM};
+	struct addrinfo *list;
+	uint8_t *ip = hints.ai_family == AF_INET6 ? addr->ip : addr->ip + 12;
 
-	if (inet_pton(AF_INET, host, ipv4) == 1)
+	*addr = (struct apus_dp_addr){.family = (uint16_t)hints.ai_family};
+	if (inet_pton(hints.ai_family, host, ip) == 1)
 		return true;
 	if (getaddrinfo(host, NULL, &hints, &list) != 0)
 		return false;
-	memcpy(ipv4, &((struct sockaddr_in *)list->ai_addr)->sin_addr, 4);
+	if (hints.ai_family == AF_INET6)
+		memcpy(ip, &((struct sockaddr_in6 *)list->ai_addr)->sin6_addr, 16);
+	else
+		memcpy(ip, &((struct sockaddr_in *)list->ai_addr)->sin_addr, 4);
 	freeaddrinfo(list);
 	return true;
 }
 
-static bool may_be_peer(const struct apus_participant *p, const uint8_t ipv4[4])
+static bool may_be_peer(const struct apus_participant *p, const struct apus_dp_addr *addr)
 {
-	struct apus_dp_addr addr = apus_dp_addr_v4(ipv4, 0);
 	struct apus_ctl_locator_policy policy;
 
 	apus_ctl_domain_policy(p, &policy);
-	return apus_ctl_locators_allowed(&policy, &addr);
+	return apus_ctl_locators_allowed(&policy, addr);
 }
 
 static int peer_addresses(struct apus_participant *p, struct apus_dp_addr **addrs_out,
@@ -231,20 +242,20 @@ static int peer_addresses(struct apus_participant *p, struct apus_dp_addr **addr
 		return APUS_ENOMEM;
 	for (uint32_t i = 0; i < p->config.peer_count; i++) {
 		const struct apus_ctl_peer *peer = &p->config.peer[i];
-		uint8_t ipv4[4];
+		struct apus_dp_addr host;
 
-		if (!resolve(peer->host, ipv4)) {
+		if (!resolve(p, peer->host, &host)) {
 			snprintf(why, why_bytes, "peers: cannot resolve \"%s\"", peer->host);
 			free(addrs);
 			return APUS_EINVAL;
 		}
-		if (!may_be_peer(p, ipv4)) {
+		if (!may_be_peer(p, &host)) {
 			snprintf(why, why_bytes, "peers: the address of \"%s\" is denied",
 				 peer->host);
 			free(addrs);
 			return APUS_EINVAL;
 		}
-		n += apus_ctl_peer_expand(ipv4, peer->port, p->config.domain,
+		n += apus_ctl_peer_expand(&host, peer->port, p->config.domain,
 					  p->config.peers_max_index, addrs + n, capacity - n);
 	}
 	*addrs_out = addrs;
@@ -261,14 +272,16 @@ static int create_discovery(struct apus_participant *p, char *why, size_t why_by
 		.burst_period_ns = p->config.announce_burst_period_ns,
 		.burst_count = p->config.announce_burst_count,
 	};
-	struct apus_dp_addr *peers = NULL;
+	struct apus_dp_addr *peers = NULL, groups[APUS_CTL_GROUPS_MAX];
 	int rc = peer_addresses(p, &peers, &d.peer_count, why, why_bytes);
 
 	if (rc != 0)
 		return rc;
 	d.peers = peers;
-	if (p->config.multicast != APUS_CTL_MULTICAST_OFF)
-		d.multicast = apus_dp_addr_v4(apus_ctl_spdp_group, p->ports.meta_multicast);
+	if (p->config.multicast != APUS_CTL_MULTICAST_OFF) {
+		apus_ctl_domain_groups(p, p->ports.meta_multicast, groups);
+		d.multicast = groups[0];
+	}
 	memcpy(&d.seed, p->prefix.bytes + 4, sizeof(d.seed));
 	rc = apus_ctl_discovery_create(&d, &ops, p->graph, &p->self, apus_mono_now(),
 				       &p->discovery);

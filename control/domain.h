@@ -261,8 +261,14 @@ void apus_ctl_domain_follow_net(struct apus_participant *p);
 /** Where an endpoint of this worker is reachable, if the participant's default does not say so already. */
 void apus_ctl_domain_add_locators(const struct apus_participant *p, const struct apus_dp_worker *w,
 				  struct apus_wire_endpoint_record *record);
-/** 239.255.0.1, the group of SPDP (RTPS 2.5 §9.6.2.4.1). */
-extern const uint8_t apus_ctl_spdp_group[4];
+/** The groups of SPDP at a port: of IPv4 239.255.0.1 (RTPS 2.5 §9.6.2.4.1). Interop: the specification names none
+ *  of IPv6; Cyclone DDS 0.10.2 uses ff02::ffff:239.255.0.1, Fast DDS 2.9.1 ff1e::ffff:239.255.0.1. Returns
+ *  their number; the first is the one samples go to. */
+#define APUS_CTL_GROUPS_MAX 2
+uint32_t apus_ctl_domain_groups(const struct apus_participant *p, uint16_t port,
+				struct apus_dp_addr groups_out[APUS_CTL_GROUPS_MAX]);
+/** AF_INET or AF_INET6. */
+uint16_t apus_ctl_domain_family(const struct apus_participant *p);
 
 /** domain_entities.c: deletes all writers and readers that are left. */
 void apus_ctl_domain_delete_entities(struct apus_participant *p);

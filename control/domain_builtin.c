@@ -179,11 +179,14 @@ static void put_announcement(struct apus_participant *p, const struct apus_dp_ad
 {
 	struct apus_dp_out *out = &p->control->out;
 	struct apus_wire_data_out d = *data;
+	struct apus_dp_addr groups[APUS_CTL_GROUPS_MAX];
+	uint32_t group_count;
 
 	if (!apus_dp_addr_is_multicast(to)) {
 		apus_dp_out_data(out, to, NULL, stamp, &d);
 		return;
 	}
+	group_count = apus_ctl_domain_groups(p, to->port, groups);
 	for (size_t i = 0; i < p->interface_count; i++) {
 		bool again = false;
 
@@ -192,8 +195,10 @@ static void put_announcement(struct apus_participant *p, const struct apus_dp_ad
 		if (again)
 			continue;
 		apus_dp_out_interface(out, (int16_t)i);
-		d = *data;
-		apus_dp_out_data(out, to, NULL, stamp, &d);
+		for (uint32_t k = 0; k < group_count; k++) {
+			d = *data;
+			apus_dp_out_data(out, &groups[k], NULL, stamp, &d);
+		}
 	}
 	apus_dp_out_interface(out, -1);
 }

@@ -4,6 +4,7 @@
 
 #include "control/visit.h"
 
+#include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,9 +70,12 @@ int apus_participant_report(const struct apus_participant *participant, char *te
 	line(&t, "domain: %u\nparticipant.index: %u\n", p->config.domain, p->participant_idx);
 	for (size_t i = 0; i < p->interface_count; i++) {
 		const struct apus_dp_netif *n = &p->interfaces[i];
+		char address[INET6_ADDRSTRLEN];
 
-		line(&t, "interface: %s %u.%u.%u.%u%s\n", n->name, n->ipv4[0], n->ipv4[1],
-		     n->ipv4[2], n->ipv4[3], n->loopback ? " (loopback)" : "");
+		line(&t, "interface: %s %s%s\n", n->name,
+		     inet_ntop(n->family == AF_INET6 ? AF_INET6 : AF_INET,
+			       n->family == AF_INET6 ? n->ipv6 : n->ipv4, address, sizeof(address)),
+		     n->loopback ? " (loopback)" : "");
 	}
 	line(&t, "metatraffic: port %u\n", p->control->config.queue->unicast_port);
 	for (uint32_t i = 0; i < p->worker_count; i++)

@@ -12,7 +12,27 @@
 #include <stdio.h>
 #include <string.h>
 
-const uint8_t apus_ctl_spdp_group[4] = {239, 255, 0, 1};
+uint16_t apus_ctl_domain_family(const struct apus_participant *p)
+{
+	return p->config.ipv6 ? AF_INET6 : AF_INET;
+}
+
+uint32_t apus_ctl_domain_groups(const struct apus_participant *p, uint16_t port,
+				struct apus_dp_addr groups[APUS_CTL_GROUPS_MAX])
+{
+	static const uint8_t ipv4[4] = {239, 255, 0, 1};
+
+	groups[0] = apus_dp_addr_v4(ipv4, port);
+	if (!p->config.ipv6)
+		return 1;
+	groups[0].family = AF_INET6;
+	groups[0].ip[0] = 0xff;
+	groups[0].ip[10] = groups[0].ip[11] = 0xff;
+	groups[1] = groups[0];
+	groups[0].ip[1] = 0x02;
+	groups[1].ip[1] = 0x1e;
+	return 2;
+}
 
 static bool is_automatic(const struct apus_participant *p)
 {
@@ -31,14 +51,17 @@ static void take_interfaces(struct apus_participant *p, const struct apus_dp_net
 void apus_ctl_domain_policy(const struct apus_participant *p,
 			    struct apus_ctl_locator_policy *policy)
 {
-	static const uint8_t loopback[4] = {127, 0, 0, 1};
+	static const uint8_t ipv4[4] = {127, 0, 0, 1};
+	struct apus_dp_addr loopback = apus_dp_addr_v4(ipv4, 0);
 
+	if (p->config.ipv6)
+		loopback = (struct apus_dp_addr){.family = AF_INET6, .ip = {[15] = 1}};
 	memset(policy, 0, sizeof(*policy));
 	for (size_t i = 0; i < p->interface_count; i++)
-		policy->own[policy->own_count++] = apus_dp_addr_v4(p->interfaces[i].ipv4, 0);
+		policy->own[policy->own_count++] = apus_dp_netif_addr(&p->interfaces[i]);
 	policy->loopback_only = p->loopback_only;
 	if (!p->loopback_only)
-		policy->own[policy->own_count++] = apus_dp_addr_v4(loopback, 0);
+		policy->own[policy->own_count++] = loopback;
 	/* A datagram leaves on one interface: with several, writers go by unicast. */
 	policy->multicast = p->config.multicast == APUS_CTL_MULTICAST_ON && p->interface_count == 1;
 	policy->no_loopback = !p->config.addresses_loopback;
@@ -56,8 +79,8 @@ int apus_ctl_domain_open_net(struct apus_participant *p, char *why, size_t why_b
 
 	/* Watched first, so that no change falls between. */
 	p->netwatch_fd = apus_dp_netwatch_open();
-	rc = apus_dp_netif_lookup(p->config.interfaces, why, why_bytes, APUS_DP_NETIF_MAX, found,
-				  &count);
+	rc = apus_dp_netif_lookup_family(apus_ctl_domain_family(p), p->config.interfaces, why,
+					 why_bytes, APUS_DP_NETIF_MAX, found, &count);
 	if (rc != 0)
 		return rc;
 	take_interfaces(p, found, count);
@@ -94,7 +117,8 @@ static void add_own(const struct apus_participant *p, uint16_t port,
 void apus_ctl_domain_make_self(struct apus_participant *p)
 {
 	struct apus_wire_participant_record *r = &p->self;
-	struct apus_dp_addr group = apus_dp_addr_v4(apus_ctl_spdp_group, 0);
+	struct apus_dp_addr groups[APUS_CTL_GROUPS_MAX];
+	uint32_t group_count = apus_ctl_domain_groups(p, 0, groups);
 
 	memset(r, 0, sizeof(*r));
 	r->prefix = p->prefix;
@@ -109,10 +133,12 @@ void apus_ctl_domain_make_self(struct apus_participant *p)
 	       strnlen(p->config.participant_name, sizeof(r->name) - 1));
 	add_own(p, p->control->config.queue->unicast_port, &r->metatraffic_unicast);
 	add_own(p, p->workers[0]->config.queue->unicast_port, &r->default_unicast);
-	if (p->config.multicast != APUS_CTL_MULTICAST_OFF)
-		add_locator(&r->metatraffic_multicast, group, p->ports.meta_multicast);
-	if (p->config.multicast == APUS_CTL_MULTICAST_ON)
-		add_locator(&r->default_multicast, group, p->ports.user_multicast);
+	for (uint32_t i = 0; i < group_count; i++) {
+		if (p->config.multicast != APUS_CTL_MULTICAST_OFF)
+			add_locator(&r->metatraffic_multicast, groups[i], p->ports.meta_multicast);
+		if (p->config.multicast == APUS_CTL_MULTICAST_ON)
+			add_locator(&r->default_multicast, groups[i], p->ports.user_multicast);
+	}
 }
 
 void apus_ctl_domain_add_locators(const struct apus_participant *p, const struct apus_dp_worker *w,
@@ -177,8 +203,8 @@ void apus_ctl_domain_follow_net(struct apus_participant *p)
 		return;
 	memset(found, 0, sizeof(found));
 	/* What was named and is gone for now will be back, or not: its addresses stay announced. */
-	if (apus_dp_netif_lookup(p->config.interfaces, NULL, 0, APUS_DP_NETIF_MAX, found, &count) !=
-	    0)
+	if (apus_dp_netif_lookup_family(apus_ctl_domain_family(p), p->config.interfaces, NULL, 0,
+					APUS_DP_NETIF_MAX, found, &count) != 0)
 		return;
 	/* A link that was down and is up again looks the same, but what was sent meanwhile is lost: others
 	 * are told again, though not more often than at the start. */

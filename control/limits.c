@@ -58,7 +58,7 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	     "removed at the end. Empty: none."),
 	TEXT("participant.name", "apus", "up to 255 bytes", APUS_CTL_KIND_TEXT, participant_name,
 	     "Name announced to the domain, for people."),
-	TEXT("interfaces", "auto", "auto | names or IPv4 addresses", APUS_CTL_KIND_TEXT, interfaces,
+	TEXT("interfaces", "auto", "auto | names or addresses", APUS_CTL_KIND_TEXT, interfaces,
 	     "Network interfaces to use; auto takes all that are up, or loopback if there is none."),
 	TEXT("addresses.allow", "", "address[/bits],…, up to 32", APUS_CTL_KIND_ALLOW,
 	     addresses_allow,
@@ -92,6 +92,8 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 		 "Others forget this participant when they have not heard it for so long."),
 
 	/* Transport. */
+	SWITCH("transport.ipv6", "off", ipv6,
+	       "Whether this participant speaks IPv6; it speaks one of IPv4 and IPv6, as Cyclone DDS does."),
 	WORD("transport", "auto", "auto | io_uring | socket", transport_words, transport,
 	     "How datagrams are moved; auto takes io_uring where the system permits it."),
 	NUMBER("rx.buffers", "", "128", "16…16384", 16, 16384, rx_buffer_count,

@@ -330,14 +330,22 @@ int apus_ctl_address_prefix_parse(const char *text, struct apus_ctl_address_pref
 	return 0;
 }
 
-uint32_t apus_ctl_peer_expand(const uint8_t ipv4[4], uint16_t port, uint32_t domain,
+static struct apus_dp_addr at_port(const struct apus_dp_addr *host, uint16_t port)
+{
+	struct apus_dp_addr addr = *host;
+
+	addr.port = port;
+	return addr;
+}
+
+uint32_t apus_ctl_peer_expand(const struct apus_dp_addr *host, uint16_t port, uint32_t domain,
 			      uint32_t max_index, struct apus_dp_addr *addrs_out, uint32_t capacity)
 {
 	uint32_t count = 0;
 
 	if (port) {
 		if (capacity)
-			addrs_out[count++] = apus_dp_addr_v4(ipv4, port);
+			addrs_out[count++] = at_port(host, port);
 		return count;
 	}
 	for (uint32_t i = 0; i <= max_index && count < capacity; i++) {
@@ -346,7 +354,7 @@ uint32_t apus_ctl_peer_expand(const uint8_t ipv4[4], uint16_t port, uint32_t dom
 
 		if (metatraffic > 65535)
 			break;
-		addrs_out[count++] = apus_dp_addr_v4(ipv4, (uint16_t)metatraffic);
+		addrs_out[count++] = at_port(host, (uint16_t)metatraffic);
 	}
 	return count;
 }

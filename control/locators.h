@@ -114,7 +114,7 @@ bool apus_ctl_locators_same_host(const struct apus_ctl_locator_policy *policy,
  * Expands an initial peer into the metatraffic addresses to announce to: the given port, or with port 0
  * the ports of participants 0 … max_index of the domain (RTPS 2.5 §9.6.2.3). Returns the number written.
  */
-uint32_t apus_ctl_peer_expand(const uint8_t ipv4[4], uint16_t port, uint32_t domain,
+uint32_t apus_ctl_peer_expand(const struct apus_dp_addr *host, uint16_t port, uint32_t domain,
 			      uint32_t max_index, struct apus_dp_addr *addrs_out,
 			      uint32_t capacity);
 

@@ -21,11 +21,20 @@ struct netif_list {
 	struct apus_dp_netif entry[APUS_DP_NETIF_MAX];
 	size_t count;
 	size_t max;
+	uint16_t family;
 };
 
-static bool has_ipv4(const struct ifaddrs *ifa)
+static const struct in6_addr *ipv6_of(const struct ifaddrs *ifa)
 {
-	return ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_INET && (ifa->ifa_flags & IFF_UP);
+	return &((const struct sockaddr_in6 *)(const void *)ifa->ifa_addr)->sin6_addr;
+}
+
+/* Is it up, with an address of the family? */
+static bool has_address(const struct ifaddrs *ifa, uint16_t family)
+{
+	if (!ifa->ifa_addr || ifa->ifa_addr->sa_family != family || !(ifa->ifa_flags & IFF_UP))
+		return false;
+	return family == AF_INET || !IN6_IS_ADDR_LINKLOCAL(ipv6_of(ifa));
 }
 
 static const uint8_t *ipv4_of(const struct ifaddrs *ifa)
@@ -51,6 +60,12 @@ static uint32_t link_mtu(const char *name)
 	return mtu_bytes;
 }
 
+static bool has_this(const struct apus_dp_netif *entry, const struct ifaddrs *ifa)
+{
+	return entry->family == AF_INET6 ? memcmp(entry->ipv6, ipv6_of(ifa), 16) == 0
+					 : memcmp(entry->ipv4, ipv4_of(ifa), 4) == 0;
+}
+
 /* Appends the interface unless it is there already; false if it vanished or the list is full. */
 static bool add(struct netif_list *list, const struct ifaddrs *ifa)
 {
@@ -58,15 +73,18 @@ static bool add(struct netif_list *list, const struct ifaddrs *ifa)
 	unsigned int ifindex = if_nametoindex(ifa->ifa_name);
 
 	for (size_t i = 0; i < list->count; i++)
-		if (list->entry[i].ifindex == ifindex &&
-		    memcmp(list->entry[i].ipv4, ipv4_of(ifa), 4) == 0)
+		if (list->entry[i].ifindex == ifindex && has_this(&list->entry[i], ifa))
 			return true;
 	if (ifindex == 0 || list->count == list->max)
 		return false;
 	memset(entry, 0, sizeof(*entry));
 	snprintf(entry->name, sizeof(entry->name), "%s", ifa->ifa_name);
 	entry->ifindex = ifindex;
-	memcpy(entry->ipv4, ipv4_of(ifa), 4);
+	entry->family = list->family;
+	if (list->family == AF_INET6)
+		memcpy(entry->ipv6, ipv6_of(ifa), 16);
+	else
+		memcpy(entry->ipv4, ipv4_of(ifa), 4);
 	entry->mtu_bytes = link_mtu(ifa->ifa_name);
 	entry->loopback = (ifa->ifa_flags & IFF_LOOPBACK) != 0;
 	list->count++;
@@ -85,47 +103,50 @@ static bool name_listed(const struct netif_list *list, const char *name)
 static void add_all(const struct ifaddrs *all, bool loopback, struct netif_list *list)
 {
 	for (const struct ifaddrs *ifa = all; ifa; ifa = ifa->ifa_next)
-		if (has_ipv4(ifa) && ((ifa->ifa_flags & IFF_LOOPBACK) != 0) == loopback &&
+		if (has_address(ifa, list->family) &&
+		    ((ifa->ifa_flags & IFF_LOOPBACK) != 0) == loopback &&
 		    !name_listed(list, ifa->ifa_name))
 			add(list, ifa);
 }
 
 /* The alias label "eth0:1" names its own address, so compare with the label, not the link. */
-static const struct ifaddrs *find(const struct ifaddrs *all, const char *item)
+static const struct ifaddrs *find(const struct ifaddrs *all, uint16_t family, const char *item)
 {
-	struct in_addr address;
-	bool by_address = inet_pton(AF_INET, item, &address) == 1;
+	struct apus_dp_netif address = {.family = family};
+	bool by_address =
+		inet_pton(family, item,
+			  family == AF_INET6 ? (void *)address.ipv6 : (void *)address.ipv4) == 1;
 
 	for (const struct ifaddrs *ifa = all; ifa; ifa = ifa->ifa_next) {
-		if (!has_ipv4(ifa))
+		if (!has_address(ifa, family))
 			continue;
-		if (by_address ? memcmp(&address, ipv4_of(ifa), 4) == 0
-			       : strcmp(item, ifa->ifa_name) == 0)
+		if (by_address ? has_this(&address, ifa) : strcmp(item, ifa->ifa_name) == 0)
 			return ifa;
 	}
 	return NULL;
 }
 
 /* Tells a missing interface from one that is merely down or without address. */
-static void explain(const char *item, char *why, size_t why_bytes)
+static void explain(uint16_t family, const char *item, char *why, size_t why_bytes)
 {
-	struct in_addr address;
+	uint8_t address[16];
 
-	if (inet_pton(AF_INET, item, &address) == 1)
+	if (inet_pton(family, item, address) == 1)
 		snprintf(why, why_bytes, "no interface that is up has the address %s", item);
 	else if (if_nametoindex(item) == 0)
 		snprintf(why, why_bytes, "no interface is named '%s'", item);
 	else
-		snprintf(why, why_bytes, "interface '%s' is down or has no IPv4 address", item);
+		snprintf(why, why_bytes, "interface '%s' is down or has no IPv%d address", item,
+			 family == AF_INET6 ? 6 : 4);
 }
 
 static int add_item(const struct ifaddrs *all, const char *item, char *why, size_t why_bytes,
 		    struct netif_list *list)
 {
-	const struct ifaddrs *ifa = find(all, item);
+	const struct ifaddrs *ifa = find(all, list->family, item);
 
 	if (!ifa) {
-		explain(item, why, why_bytes);
+		explain(list->family, item, why, why_bytes);
 		return APUS_ENODEV;
 	}
 	if (!add(list, ifa)) {
@@ -140,7 +161,7 @@ static int add_listed(const struct ifaddrs *all, const char *spec, char *why, si
 {
 	for (const char *at = spec;; at++) {
 		size_t length = strcspn(at, ",");
-		char item[IFNAMSIZ];
+		char item[INET6_ADDRSTRLEN];
 		int rc;
 
 		if (length == 0 || length >= sizeof(item)) {
@@ -166,15 +187,22 @@ static int add_auto(const struct ifaddrs *all, char *why, size_t why_bytes, stru
 		add_all(all, true, list);
 	if (list->count > 0)
 		return 0;
-	snprintf(why, why_bytes, "no interface is up and has an IPv4 address, not even loopback");
+	snprintf(why, why_bytes, "no interface is up and has an IPv%d address, not even loopback",
+		 list->family == AF_INET6 ? 6 : 4);
 	return APUS_ENODEV;
 }
 
 int apus_dp_netif_lookup(const char *spec, char *why, size_t why_bytes, size_t max,
 			 struct apus_dp_netif *out, size_t *count_out)
 {
+	return apus_dp_netif_lookup_family(AF_INET, spec, why, why_bytes, max, out, count_out);
+}
+
+int apus_dp_netif_lookup_family(uint16_t family, const char *spec, char *why, size_t why_bytes,
+				size_t max, struct apus_dp_netif *out, size_t *count_out)
+{
 	bool automatic = !spec || *spec == '\0' || strcmp(spec, "auto") == 0;
-	struct netif_list list = {.max = max};
+	struct netif_list list = {.max = max, .family = family};
 	struct ifaddrs *all;
 	char unread[1];
 	int rc;

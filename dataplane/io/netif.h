@@ -14,11 +14,13 @@
 /** Most interfaces one participant uses at once. */
 #define APUS_DP_NETIF_MAX 8
 
-/** One interface that is up, with one of its IPv4 addresses. */
+/** One interface that is up, with one of its addresses. All of one participant are of one family. */
 struct apus_dp_netif {
 	char name[16];      /* NUL-terminated */
 	uint32_t ifindex;   /* the kernel's index, never 0 */
+	uint16_t family;    /* AF_INET6; else IPv4 */
 	uint8_t ipv4[4];    /* network order */
+	uint8_t ipv6[16];   /* with AF_INET6 */
 	uint32_t mtu_bytes; /* of the link, with IP header; 0 if unknown */
 	bool loopback;
 };
@@ -39,6 +41,11 @@ struct apus_dp_netif {
  */
 int apus_dp_netif_lookup(const char *spec, char *why, size_t why_bytes, size_t max,
 			 struct apus_dp_netif *out, size_t *count_out);
+
+/** The same for AF_INET or AF_INET6. Of IPv6 link-local addresses are passed over: they mean nothing in an
+ *  announcement, which cannot say on which link. */
+int apus_dp_netif_lookup_family(uint16_t family, const char *spec, char *why, size_t why_bytes,
+				size_t max, struct apus_dp_netif *out, size_t *count_out);
 
 /** True if every one of `count` interfaces is loopback: nothing may be reachable from outside
  *  then. */

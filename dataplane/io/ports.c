@@ -4,6 +4,7 @@
  * for.
  */
 #include "dataplane/io/ports.h"
+#include "dataplane/io/udp.h"
 
 #include <apus/core.h>
 
@@ -33,16 +34,14 @@ int apus_dp_ports_get(uint32_t domain_id, uint32_t participant_idx, struct apus_
 }
 
 /* Returns a bound socket or a negative errno. No SO_REUSEADDR: being refused is the point. */
-static int bind_port(uint16_t port, bool loopback_only)
+static int bind_port(uint16_t family, uint16_t port, bool loopback_only)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = apus_dp_udp_socket_open(family);
 	int error;
 
 	if (fd < 0)
 		return -errno;
-	address.sin_addr.s_addr = htonl(loopback_only ? INADDR_LOOPBACK : INADDR_ANY);
-	if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
+	if (apus_dp_udp_bind_unicast(fd, family, loopback_only, port) == 0)
 		return fd;
 	error = errno;
 	close(fd);
@@ -50,12 +49,12 @@ static int bind_port(uint16_t port, bool loopback_only)
 }
 
 /* Binds both ports or none. Returns 0 or a negative errno. */
-static int bind_pair(bool loopback_only, struct apus_dp_port_claim *claim)
+static int bind_pair(uint16_t family, bool loopback_only, struct apus_dp_port_claim *claim)
 {
-	claim->meta_fd = bind_port(claim->ports.meta_unicast, loopback_only);
+	claim->meta_fd = bind_port(family, claim->ports.meta_unicast, loopback_only);
 	if (claim->meta_fd < 0)
 		return claim->meta_fd;
-	claim->user_fd = bind_port(claim->ports.user_unicast, loopback_only);
+	claim->user_fd = bind_port(family, claim->ports.user_unicast, loopback_only);
 	if (claim->user_fd >= 0)
 		return 0;
 	close(claim->meta_fd);
@@ -79,6 +78,14 @@ static int refuse(int error, uint32_t domain_id, uint32_t first_idx, uint32_t la
 int apus_dp_port_claim(uint32_t domain_id, int participant_idx, bool loopback_only, char *why,
 		       size_t why_bytes, struct apus_dp_port_claim *claim_out)
 {
+	return apus_dp_port_claim_family(AF_INET, domain_id, participant_idx, loopback_only, why,
+					 why_bytes, claim_out);
+}
+
+int apus_dp_port_claim_family(uint16_t family, uint32_t domain_id, int participant_idx,
+			      bool loopback_only, char *why, size_t why_bytes,
+			      struct apus_dp_port_claim *claim_out)
+{
 	uint32_t first = participant_idx < 0 ? 0 : (uint32_t)participant_idx;
 	uint32_t last = participant_idx < 0 ? APUS_DP_PARTICIPANT_IDX_MAX : first;
 	struct apus_dp_port_claim claim = {.meta_fd = -1, .user_fd = -1};
@@ -94,7 +101,7 @@ int apus_dp_port_claim(uint32_t domain_id, int participant_idx, bool loopback_on
 		if (apus_dp_ports_get(domain_id, idx, &claim.ports) < 0)
 			break;
 		claim.participant_idx = idx;
-		error = bind_pair(loopback_only, &claim);
+		error = bind_pair(family, loopback_only, &claim);
 	}
 	if (error == 0) {
 		*claim_out = claim;

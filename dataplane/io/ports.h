@@ -65,6 +65,11 @@ struct apus_dp_port_claim {
 int apus_dp_port_claim(uint32_t domain_id, int participant_idx, bool loopback_only, char *why,
 		       size_t why_bytes, struct apus_dp_port_claim *claim_out);
 
+/** The same for AF_INET or AF_INET6, whose ports are apart. */
+int apus_dp_port_claim_family(uint16_t family, uint32_t domain_id, int participant_idx,
+			      bool loopback_only, char *why, size_t why_bytes,
+			      struct apus_dp_port_claim *claim_out);
+
 /** Closes the descriptors of a claim that no queue has adopted. NULL is allowed. */
 void apus_dp_port_claim_release(struct apus_dp_port_claim *claim);
 

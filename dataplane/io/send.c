@@ -36,8 +36,8 @@ static uint32_t total_bytes(const struct apus_dp_tx *tx)
 /* The callers are our own, but what they send is built from what peers asked for. */
 static bool sendable(const struct apus_dp_udp *u, const struct apus_dp_tx *tx)
 {
-	return tx->iov_count >= 1 && tx->iov_count <= APUS_DP_IOV_MAX && tx->to.family == AF_INET &&
-	       tx->to.port != 0 && tx->interface_idx >= -1 &&
+	return tx->iov_count >= 1 && tx->iov_count <= APUS_DP_IOV_MAX &&
+	       tx->to.family == u->family && tx->to.port != 0 && tx->interface_idx >= -1 &&
 	       tx->interface_idx < (int)u->config.interface_count &&
 	       total_bytes(tx) <= APUS_DP_DATAGRAM_MAX_BYTES;
 }
@@ -90,6 +90,12 @@ static void choose_interface(const struct apus_dp_udp *u, const struct apus_dp_t
 	if (tx->interface_idx <= 0 || !apus_dp_addr_is_multicast(&tx->to))
 		return;
 	link = &u->config.interfaces[tx->interface_idx];
+	if (u->family == AF_INET6) {
+		struct in6_pktinfo info6 = {.ipi6_ifindex = link->ifindex};
+
+		add_control(message, IPPROTO_IPV6, IPV6_PKTINFO, &info6, sizeof(info6));
+		return;
+	}
 	memset(&info, 0, sizeof(info));
 	info.ipi_ifindex = (int)link->ifindex;
 	memcpy(&info.ipi_spec_dst, link->ipv4, 4);
@@ -106,11 +112,8 @@ static void add_header(struct apus_dp_udp *u, const struct apus_dp_tx *tx, int f
 
 	b->first[h] = (uint16_t)first;
 	b->count[h] = (uint16_t)count;
-	b->to[h].sin_family = AF_INET;
-	b->to[h].sin_port = htons(tx[first].to.port);
-	memcpy(&b->to[h].sin_addr, tx[first].to.ip + 12, 4);
 	message->msg_name = &b->to[h];
-	message->msg_namelen = sizeof(b->to[h]);
+	message->msg_namelen = apus_dp_udp_sockaddr(&tx[first].to, 0, &b->to[h]);
 	message->msg_control = b->control[h].bytes;
 	message->msg_controllen = 0;
 	message->msg_iov = &b->iov[b->iov_count];
@@ -190,15 +193,15 @@ static bool is_segment_refusal(int error)
 
 /* Sends one datagram that needs more than an address and a piece of memory. */
 static ssize_t send_message(struct apus_dp_udp *u, const struct apus_dp_tx *tx,
-			    struct sockaddr_in *to)
+			    union apus_dp_sockaddr *to, socklen_t to_bytes)
 {
 	struct msghdr message = {.msg_name = to,
-				 .msg_namelen = sizeof(*to),
+				 .msg_namelen = to_bytes,
 				 .msg_iov = (struct iovec *)(uintptr_t)tx->iov,
 				 .msg_iovlen = tx->iov_count};
 	union {
 		struct cmsghdr align;
-		uint8_t bytes[CMSG_SPACE(sizeof(struct in_pktinfo))];
+		uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
 	} control;
 
 	memset(&control, 0, sizeof(control));
@@ -211,15 +214,15 @@ static ssize_t send_message(struct apus_dp_udp *u, const struct apus_dp_tx *tx,
  * every sample that leaves alone would pay. Returns 1 if it went, else 0. */
 static int send_datagram(struct apus_dp_udp *u, const struct apus_dp_tx *tx)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(tx->to.port)};
+	union apus_dp_sockaddr to;
+	socklen_t to_bytes = apus_dp_udp_sockaddr(&tx->to, 0, &to);
 	ssize_t bytes;
 
-	memcpy(&to.sin_addr, tx->to.ip + 12, 4);
 	if (tx->iov_count == 1 && tx->interface_idx <= 0)
 		bytes = sendto(u->socket[0].fd, tx->iov[0].iov_base, tx->iov[0].iov_len,
-			       MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to));
+			       MSG_DONTWAIT, &to.any, to_bytes);
 	else
-		bytes = send_message(u, tx, &to);
+		bytes = send_message(u, tx, &to, to_bytes);
 	apus_counter_add(&u->q.counters.syscalls, 1);
 	if (bytes < 0)
 		return 0;

@@ -120,10 +120,10 @@ static int receive_one(struct apus_dp_udp *u, uint32_t socket_idx, struct apus_d
 	struct apus_dp_udp_socket *s = &u->socket[socket_idx];
 	uint32_t idx = nth_free(&u->pool, 0), room = u->config.rx_buffer_bytes;
 	uint8_t *memory = u->pool.memory + idx * u->pool.stride_bytes;
-	struct sockaddr_in from;
+	union apus_dp_sockaddr from;
 	socklen_t from_bytes = sizeof(from);
-	ssize_t bytes = recvfrom(s->fd, memory, room, MSG_DONTWAIT | MSG_TRUNC,
-				 (struct sockaddr *)&from, &from_bytes);
+	ssize_t bytes =
+		recvfrom(s->fd, memory, room, MSG_DONTWAIT | MSG_TRUNC, &from.any, &from_bytes);
 
 	apus_counter_add(&u->q.counters.syscalls, 1);
 	s->hot = bytes >= 0;

@@ -38,7 +38,7 @@
 #define APUS_DP_GROUP_MAX 8
 /** Most gather elements of one datagram. */
 #define APUS_DP_IOV_MAX 4
-/** Largest UDP payload over IPv4: 65535 less the IP and UDP headers. */
+/** Largest UDP payload over IPv4: 65535 less the IP and UDP headers. IPv6 would take 20 bytes more. */
 #define APUS_DP_DATAGRAM_MAX_BYTES 65507
 /** Longest burst handled by one system call; longer ones are split. */
 #define APUS_DP_BURST_MAX 64
@@ -61,6 +61,17 @@ static inline struct apus_dp_addr apus_dp_addr_v4(const uint8_t ipv4[4], uint16_
 	struct apus_dp_addr addr = {.family = AF_INET, .port = port};
 
 	memcpy(addr.ip + 12, ipv4, 4);
+	return addr;
+}
+
+/** The address of an interface, port 0. */
+static inline struct apus_dp_addr apus_dp_netif_addr(const struct apus_dp_netif *interface)
+{
+	struct apus_dp_addr addr = {.family = AF_INET6};
+
+	if (interface->family != AF_INET6)
+		return apus_dp_addr_v4(interface->ipv4, 0);
+	memcpy(addr.ip, interface->ipv6, sizeof(addr.ip));
 	return addr;
 }
 
@@ -135,7 +146,8 @@ enum apus_dp_queue_kind {
 struct apus_dp_queue_config {
 	enum apus_dp_queue_kind kind;
 	struct apus_dp_netif interfaces[APUS_DP_NETIF_MAX];
-	uint32_t interface_count; /* 1…; all loopback: the unicast socket binds to 127.0.0.1 */
+	uint32_t interface_count; /* 1…; all loopback: the unicast socket binds to 127.0.0.1 or ::1.
+				     The first one's family is that of all sockets */
 	bool bind_any; /* bind the unicast socket to every local address even then: there may be more later */
 	uint16_t unicast_port; /* exact, or 0 = any free one */
 	bool adopt_fd;         /* take over `unicast_fd`, already bound, instead; on success only */

@@ -22,6 +22,9 @@
 #ifndef IP_MULTICAST_ALL
 #define IP_MULTICAST_ALL 49
 #endif
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
 
 /* Where a refusal is explained. */
 struct reason {
@@ -81,6 +84,11 @@ static bool group_valid(const struct apus_dp_group *group)
 	return apus_dp_addr_is_multicast(&group->group) && group->group.port != 0;
 }
 
+static uint16_t family_of(const struct apus_dp_queue_config *config)
+{
+	return config->interfaces[0].family == AF_INET6 ? AF_INET6 : AF_INET;
+}
+
 /* Returns what is wrong with the configuration, or NULL. */
 static const char *config_fault(const struct apus_dp_queue_config *c)
 {
@@ -100,8 +108,11 @@ static const char *config_fault(const struct apus_dp_queue_config *c)
 		return "the group poll interval must be at least 1";
 	if (c->adopt_fd && c->unicast_fd < 0)
 		return "no socket to adopt";
+	for (uint32_t i = 1; i < c->interface_count; i++)
+		if (c->interfaces[i].family != c->interfaces[0].family)
+			return "interfaces of both IPv4 and IPv6";
 	for (uint32_t i = 0; i < c->group_count; i++)
-		if (!group_valid(&c->groups[i]))
+		if (!group_valid(&c->groups[i]) || c->groups[i].group.family != family_of(c))
 			return "a group is no multicast address with a port";
 	return NULL;
 }
@@ -118,46 +129,78 @@ static void set_buffer(int fd, int force_option, int option, uint32_t bytes)
 		setsockopt(fd, SOL_SOCKET, option, &value, sizeof(value));
 }
 
-static int set_int(int fd, int option, int value)
+static int set_int(int fd, int level, int option, int value)
 {
-	return setsockopt(fd, IPPROTO_IP, option, &value, sizeof(value));
+	return setsockopt(fd, level, option, &value, sizeof(value));
 }
 
 /* Where multicast leaves is set even if there is only one interface: without it the kernel takes
  * the default route, and what was meant for loopback goes out onto the network. */
 static int set_multicast_out(const struct apus_dp_queue_config *config, int fd)
 {
-	struct ip_mreqn mreq = {.imr_ifindex = (int)config->interfaces[0].ifindex};
+	const struct apus_dp_netif *first = &config->interfaces[0];
+	struct ip_mreqn mreq = {.imr_ifindex = (int)first->ifindex};
 
-	memcpy(&mreq.imr_address, config->interfaces[0].ipv4, 4);
+	if (first->family == AF_INET6) {
+		if (set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)first->ifindex) != 0 ||
+		    set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, config->multicast_ttl) != 0)
+			return -1;
+		return set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, config->multicast_loop);
+	}
+	memcpy(&mreq.imr_address, first->ipv4, 4);
 	if (setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &mreq, sizeof(mreq)) != 0)
 		return -1;
-	if (set_int(fd, IP_MULTICAST_TTL, config->multicast_ttl) != 0)
+	if (set_int(fd, IPPROTO_IP, IP_MULTICAST_TTL, config->multicast_ttl) != 0)
 		return -1;
-	return set_int(fd, IP_MULTICAST_LOOP, config->multicast_loop);
+	return set_int(fd, IPPROTO_IP, IP_MULTICAST_LOOP, config->multicast_loop);
 }
 
-static int bind_to(int fd, in_addr_t ipv4, uint16_t port)
+static int bind_to(int fd, const struct apus_dp_addr *addr)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+	union apus_dp_sockaddr address;
+	socklen_t bytes = apus_dp_udp_sockaddr(addr, 0, &address);
 
-	address.sin_addr.s_addr = ipv4;
-	return bind(fd, (const struct sockaddr *)&address, sizeof(address));
+	return bind(fd, &address.any, bytes);
 }
 
-static int own_port(int fd, uint16_t *port_out)
+int apus_dp_udp_socket_open(uint16_t family)
 {
-	struct sockaddr_in address;
+	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int error;
+
+	if (fd < 0 || family != AF_INET6 || set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) == 0)
+		return fd;
+	error = errno;
+	close(fd);
+	errno = error;
+	return -1;
+}
+
+int apus_dp_udp_bind_unicast(int fd, uint16_t family, bool loopback, uint16_t port)
+{
+	struct apus_dp_addr addr = {.family = family, .port = port};
+
+	if (loopback && family == AF_INET)
+		addr.ip[12] = 127;
+	addr.ip[15] = loopback;
+	return bind_to(fd, &addr);
+}
+
+static int own_port(int fd, uint16_t family, uint16_t *port_out)
+{
+	union apus_dp_sockaddr address;
 	socklen_t bytes = sizeof(address);
+	struct apus_dp_addr addr;
 
 	memset(&address, 0, sizeof(address));
-	if (getsockname(fd, (struct sockaddr *)&address, &bytes) != 0)
+	if (getsockname(fd, &address.any, &bytes) != 0)
 		return -1;
-	if (address.sin_family != AF_INET || address.sin_port == 0) {
+	apus_dp_udp_addr_of(&address, &addr);
+	if (addr.family != family || addr.port == 0) {
 		errno = EINVAL;
 		return -1;
 	}
-	*port_out = ntohs(address.sin_port);
+	*port_out = addr.port;
 	return 0;
 }
 
@@ -171,10 +214,10 @@ static int unicast_fd(const struct apus_dp_queue_config *config)
 
 	if (config->adopt_fd)
 		return fcntl(config->unicast_fd, F_DUPFD_CLOEXEC, 0);
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	fd = apus_dp_udp_socket_open(family_of(config));
 	if (fd < 0)
 		return -1;
-	if (bind_to(fd, htonl(home ? INADDR_LOOPBACK : INADDR_ANY), config->unicast_port) == 0)
+	if (apus_dp_udp_bind_unicast(fd, family_of(config), home, config->unicast_port) == 0)
 		return fd;
 	error = errno;
 	close(fd);
@@ -198,11 +241,30 @@ static int open_unicast(struct apus_dp_udp *u, struct reason why)
 	u->socket_count = 1;
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, config->sndbuf_bytes);
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, config->rcvbuf_bytes);
-	if (own_port(fd, &u->q.unicast_port) == 0 && set_multicast_out(config, fd) == 0)
+	if (own_port(fd, u->family, &u->q.unicast_port) == 0 && set_multicast_out(config, fd) == 0)
 		return 0;
 	error = errno;
 	say(why, "multicast through %s: %s", config->interfaces[0].name, strerror(error));
 	return apus_dp_udp_result(error);
+}
+
+/* Joins or leaves a group on one link. */
+static int membership(int fd, bool joins, const struct apus_dp_netif *link,
+		      const struct apus_dp_addr *group)
+{
+	struct ipv6_mreq mreq6 = {.ipv6mr_interface = link->ifindex};
+	struct ip_mreqn mreq = {.imr_ifindex = (int)link->ifindex};
+
+	if (group->family == AF_INET6) {
+		memcpy(&mreq6.ipv6mr_multiaddr, group->ip, 16);
+		return setsockopt(fd, IPPROTO_IPV6,
+				  joins ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP, &mreq6,
+				  sizeof(mreq6));
+	}
+	memcpy(&mreq.imr_multiaddr, group->ip + 12, 4);
+	memcpy(&mreq.imr_address, link->ipv4, 4);
+	return setsockopt(fd, IPPROTO_IP, joins ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &mreq,
+			  sizeof(mreq));
 }
 
 /* Joins on every link; two addresses of one link are one membership. Returns the first failing
@@ -212,36 +274,34 @@ static const struct apus_dp_netif *join_links(const struct apus_dp_queue_config 
 {
 	for (uint32_t i = 0; i < config->interface_count; i++) {
 		const struct apus_dp_netif *link = &config->interfaces[i];
-		struct ip_mreqn mreq = {.imr_ifindex = (int)link->ifindex};
 
-		memcpy(&mreq.imr_multiaddr, group->ip + 12, 4);
-		memcpy(&mreq.imr_address, link->ipv4, 4);
-		if (setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &mreq, sizeof(mreq)) != 0 &&
-		    errno != EADDRINUSE)
+		if (membership(fd, true, link, group) != 0 && errno != EADDRINUSE)
 			return link;
 	}
 	return NULL;
 }
 
 /* IP_MULTICAST_ALL off: otherwise a membership of another socket on a link we were not
- * configured for would deliver here as well. */
+ * configured for would deliver here as well. A link-local group of IPv6 can be bound on one link only, so
+ * there it is every address, at a port that no unicast socket has. */
 static int bind_group(int fd, const struct apus_dp_addr *group)
 {
-	in_addr_t ipv4;
-	int on = 1;
+	struct apus_dp_addr every = {.family = AF_INET6, .port = group->port};
 
-	memcpy(&ipv4, group->ip + 12, 4);
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
+	if (set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1) != 0)
 		return -1;
-	if (set_int(fd, IP_MULTICAST_ALL, 0) != 0)
+	if (group->family == AF_INET6)
+		return set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0) != 0 ? -1
+									     : bind_to(fd, &every);
+	if (set_int(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0) != 0)
 		return -1;
-	return bind_to(fd, ipv4, group->port);
+	return bind_to(fd, group);
 }
 
 static int open_group(const struct apus_dp_queue_config *config, const struct apus_dp_group *group,
 		      struct reason why, int *fd_out)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = apus_dp_udp_socket_open(group->group.family);
 	const struct apus_dp_netif *refused;
 	int error = errno;
 
@@ -330,18 +390,12 @@ int apus_dp_udp_join(struct apus_dp_queue *q, const struct apus_dp_group *group)
 int apus_dp_udp_drop_group(struct apus_dp_udp *u, const struct apus_dp_group *group)
 {
 	int place = find_group(u, group);
-	struct ip_mreqn mreq;
 
 	if (place < 0)
 		return place;
-	for (uint32_t i = 0; i < u->config.interface_count; i++) {
-		mreq = (struct ip_mreqn){.imr_ifindex = (int)u->config.interfaces[i].ifindex};
-		memcpy(&mreq.imr_multiaddr, group->group.ip + 12, 4);
-		memcpy(&mreq.imr_address, u->config.interfaces[i].ipv4, 4);
-		/* Refused for the second address of a link; closing the socket leaves anyway. */
-		setsockopt(u->socket[place].fd, IPPROTO_IP, IP_DROP_MEMBERSHIP, &mreq,
-			   sizeof(mreq));
-	}
+	/* Refused for the second address of a link; closing the socket leaves anyway. */
+	for (uint32_t i = 0; i < u->config.interface_count; i++)
+		membership(u->socket[place].fd, false, &u->config.interfaces[i], &group->group);
 	/* Explicit, because io_uring may keep the socket alive beyond our close. */
 	if (u->epoll_live)
 		epoll_ctl(u->epoll_fd, EPOLL_CTL_DEL, u->socket[place].fd, NULL);
@@ -369,12 +423,11 @@ static void leave_links(const struct apus_dp_queue_config *old,
 			const struct apus_dp_udp_socket *s)
 {
 	for (uint32_t i = 0; i < old->interface_count; i++) {
-		struct ip_mreqn mreq = {.imr_ifindex = (int)old->interfaces[i].ifindex};
+		/* The link is named by its index: its address may be gone already. */
+		struct apus_dp_netif link = {.ifindex = old->interfaces[i].ifindex};
 
-		if (has_link(interfaces, count, old->interfaces[i].ifindex))
-			continue;
-		memcpy(&mreq.imr_multiaddr, s->group.group.ip + 12, 4);
-		setsockopt(s->fd, IPPROTO_IP, IP_DROP_MEMBERSHIP, &mreq, sizeof(mreq));
+		if (!has_link(interfaces, count, link.ifindex))
+			membership(s->fd, false, &link, &s->group.group);
 	}
 }
 
@@ -440,6 +493,7 @@ static struct apus_dp_udp *create(const struct apus_dp_queue_config *config)
 	if (!u)
 		return NULL;
 	u->config = *config;
+	u->family = family_of(config);
 	u->q.mtu_bytes = APUS_DP_DATAGRAM_MAX_BYTES;
 	u->segment_max_bytes = config->segment ? APUS_DP_SEGMENT_RUN_BYTES / 2 : 0;
 	for (uint32_t i = 0; i < APUS_DP_UDP_SOCKET_MAX; i++)

@@ -30,6 +30,13 @@
 
 struct apus_dp_uring;
 
+/* A socket address of either family; the kernel is told the size of the one in use. */
+union apus_dp_sockaddr {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
 struct apus_dp_udp_socket {
 	int fd; /* -1: the place is free */
 	struct apus_dp_group group;
@@ -52,11 +59,12 @@ struct apus_dp_udp_pool {
 /* One burst being sent; see send.c. Header h stands for count[h] datagrams from first[h] on. */
 struct apus_dp_udp_burst {
 	struct mmsghdr header[APUS_DP_BURST_MAX];
-	struct sockaddr_in to[APUS_DP_BURST_MAX];
+	union apus_dp_sockaddr to[APUS_DP_BURST_MAX];
 	struct iovec iov[APUS_DP_BURST_MAX * APUS_DP_IOV_MAX];
 	union {
 		struct cmsghdr align;
-		uint8_t bytes[CMSG_SPACE(sizeof(struct in_pktinfo)) + CMSG_SPACE(sizeof(uint16_t))];
+		uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) +
+			      CMSG_SPACE(sizeof(uint16_t))];
 	} control[APUS_DP_BURST_MAX];
 	uint16_t first[APUS_DP_BURST_MAX];
 	uint16_t count[APUS_DP_BURST_MAX];
@@ -68,6 +76,7 @@ struct apus_dp_udp_burst {
 struct apus_dp_udp {
 	struct apus_dp_queue q; /* first: the queue is this struct */
 	struct apus_dp_queue_config config;
+	uint16_t family; /* of all its sockets: AF_INET or AF_INET6 */
 	struct apus_dp_udp_socket socket[APUS_DP_UDP_SOCKET_MAX];
 	uint32_t socket_count; /* highest place in use, plus one */
 	int epoll_fd;
@@ -78,7 +87,7 @@ struct apus_dp_udp {
 	struct apus_dp_udp_pool pool;
 	struct mmsghdr rx_header[APUS_DP_BURST_MAX];
 	struct iovec rx_iov[APUS_DP_BURST_MAX];
-	struct sockaddr_in rx_from[APUS_DP_BURST_MAX];
+	union apus_dp_sockaddr rx_from[APUS_DP_BURST_MAX];
 
 	struct apus_dp_udp_burst burst;
 	struct apus_dp_uring *uring; /* NULL for the sockets kind */
@@ -90,14 +99,40 @@ static inline struct apus_dp_udp *apus_dp_udp_of(struct apus_dp_queue *q)
 }
 
 /** Converts what the kernel reports about a sender. */
-static inline void apus_dp_udp_addr_of(const struct sockaddr_in *from,
+static inline void apus_dp_udp_addr_of(const union apus_dp_sockaddr *from,
 				       struct apus_dp_addr *addr_out)
 {
 	memset(addr_out, 0, sizeof(*addr_out));
-	addr_out->family = AF_INET;
-	addr_out->port = ntohs(from->sin_port);
-	memcpy(addr_out->ip + 12, &from->sin_addr, 4);
+	addr_out->family = from->any.sa_family;
+	if (addr_out->family == AF_INET6) {
+		addr_out->port = ntohs(from->v6.sin6_port);
+		memcpy(addr_out->ip, &from->v6.sin6_addr, 16);
+	} else {
+		addr_out->port = ntohs(from->v4.sin_port);
+		memcpy(addr_out->ip + 12, &from->v4.sin_addr, 4);
+	}
 }
+
+/** The other way; returns the size for the kernel. scope: link of a link-local IPv6 address, else 0. */
+static inline socklen_t apus_dp_udp_sockaddr(const struct apus_dp_addr *addr, uint32_t scope,
+					     union apus_dp_sockaddr *out)
+{
+	if (addr->family == AF_INET6) {
+		out->v6 = (struct sockaddr_in6){.sin6_family = AF_INET6,
+						.sin6_port = htons(addr->port),
+						.sin6_scope_id = scope};
+		memcpy(&out->v6.sin6_addr, addr->ip, 16);
+		return sizeof(out->v6);
+	}
+	out->v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(addr->port)};
+	memcpy(&out->v4.sin_addr, addr->ip + 12, 4);
+	return sizeof(out->v4);
+}
+
+/** A non-blocking UDP socket of a family; of IPv6 alone, so that IPv4 has its ports for itself. -1: errno. */
+int apus_dp_udp_socket_open(uint16_t family);
+/** Binds to every local address, or to the loopback address. 0, or -1 with errno. */
+int apus_dp_udp_bind_unicast(int fd, uint16_t family, bool loopback, uint16_t port);
 
 /** Maps an errno (positive) of a socket call to a result code. */
 int apus_dp_udp_result(int error);

@@ -190,11 +190,11 @@ static bool unpack(struct apus_dp_uring *r, uint32_t idx, int received, uint32_t
 {
 	struct io_uring_recvmsg_out *o =
 		io_uring_recvmsg_validate(buffer_at(r, idx), received, &r->shape);
-	struct sockaddr_in from;
+	union apus_dp_sockaddr from;
 
 	if (!o)
 		return false;
-	memcpy(&from, io_uring_recvmsg_name(o), sizeof(from));
+	memcpy(&from, io_uring_recvmsg_name(o), r->shape.msg_namelen);
 	out->bytes = io_uring_recvmsg_payload(o, &r->shape);
 	out->length = io_uring_recvmsg_payload_length(o, received, &r->shape);
 	out->token = idx;
@@ -448,16 +448,15 @@ static void cancel_all(struct apus_dp_udp *u)
 /* Closed by another thread, the kernel takes the rings down in its own time (a few milliseconds
  * seen), and their armed receive keeps the port taken meanwhile. Wait for it, for so long,
  * because whoever closes a queue may want to open its successor. */
-static void await_port(const struct sockaddr_in *own)
+static void await_port(const union apus_dp_sockaddr *own, socklen_t own_bytes)
 {
 	const struct timespec pause = {.tv_nsec = CLOSE_PAUSE_NS};
 	bool taken = true;
 
 	for (int i = 0; i < CLOSE_PAUSES && taken; i++) {
-		int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		int fd = apus_dp_udp_socket_open(own->any.sa_family);
 
-		taken = fd >= 0 && bind(fd, (const struct sockaddr *)own, sizeof(*own)) != 0 &&
-			errno == EADDRINUSE;
+		taken = fd >= 0 && bind(fd, &own->any, own_bytes) != 0 && errno == EADDRINUSE;
 		if (fd >= 0)
 			close(fd);
 		if (taken)
@@ -471,17 +470,17 @@ static void uring_close(struct apus_dp_queue *q)
 	struct apus_dp_uring *r = u->uring;
 	bool own = r->issuer == this_thread() && !r->lost;
 	bool wait = r->issuer != 0 && !own;
-	struct sockaddr_in address;
+	union apus_dp_sockaddr address;
 	socklen_t bytes = sizeof(address);
 
 	memset(&address, 0, sizeof(address));
-	wait = wait && getsockname(u->socket[0].fd, (struct sockaddr *)&address, &bytes) == 0;
+	wait = wait && getsockname(u->socket[0].fd, &address.any, &bytes) == 0;
 	if (own)
 		cancel_all(u);
 	uring_destroy(r);
 	apus_dp_udp_destroy(u);
 	if (wait)
-		await_port(&address);
+		await_port(&address, bytes);
 }
 
 static const struct apus_dp_queue_ops uring_ops = {
@@ -521,12 +520,14 @@ static uint32_t power_of_two(uint32_t n)
 }
 
 /* Maps and touches the buffers and their ring. */
-static int reserve_buffers(const struct apus_dp_queue_config *config, struct apus_dp_uring *r)
+static int reserve_buffers(const struct apus_dp_queue_config *config, uint16_t family,
+			   struct apus_dp_uring *r)
 {
 	r->count = power_of_two(config->rx_buffer_count);
-	r->shape.msg_namelen = sizeof(struct sockaddr_in);
-	r->buffer_bytes = (uint32_t)(sizeof(struct io_uring_recvmsg_out) +
-				     sizeof(struct sockaddr_in) + config->rx_buffer_bytes);
+	r->shape.msg_namelen =
+		family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	r->buffer_bytes = (uint32_t)(sizeof(struct io_uring_recvmsg_out) + r->shape.msg_namelen +
+				     config->rx_buffer_bytes);
 	r->stride_bytes = ((size_t)r->buffer_bytes + 63) & ~(size_t)63;
 	r->buffers_bytes = r->count * sizeof(struct io_uring_buf);
 	r->buffers = apus_dp_udp_map(r->buffers_bytes);
@@ -560,7 +561,7 @@ static int register_buffers(struct apus_dp_uring *r)
 int apus_dp_uring_attach(struct apus_dp_udp *u, char *why, size_t why_bytes)
 {
 	struct apus_dp_uring *r = calloc(1, sizeof(*r));
-	int rc = r ? reserve_buffers(&u->config, r) : -ENOMEM;
+	int rc = r ? reserve_buffers(&u->config, u->family, r) : -ENOMEM;
 
 	if (r)
 		r->ring.ring_fd = -1;

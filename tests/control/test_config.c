@@ -188,12 +188,24 @@ static void lists_parse_or_leave_the_old_one(void **state)
 	assert_int_equal(c->peer[0].port, 0);
 	assert_string_equal(c->peer[1].host, "host-b");
 	assert_int_equal(c->peer[1].port, 7410);
+	assert_int_equal(
+		apus_config_set(config, "peers", "[fd00::1]:7410,[::1],[::ffff:10.0.0.1]", NULL, 0),
+		0);
+	assert_string_equal(c->peer[0].host, "fd00::1");
+	assert_int_equal(c->peer[0].port, 7410);
+	assert_string_equal(c->peer[1].host, "::1");
+	assert_int_equal(c->peer[1].port, 0);
+	assert_string_equal(c->peer[2].host, "::ffff:10.0.0.1");
+	assert_int_equal(
+		apus_config_set(config, "peers", "10.0.0.1, host-b:7410 ,c.example", NULL, 0), 0);
 	assert_int_equal(apus_config_set(config, "worker.cores", "2,3,63", NULL, 0), 0);
 	assert_int_equal(c->worker_core_count, 3);
 	assert_int_equal(c->worker_core[2], 63);
 
-	static const char *const bad_peers[] = {"a,,b", "a:0", "a:65536", "a:", ":7400",
-						"a b",  ",",   "a:7x",    "a,", "a/b"};
+	static const char *const bad_peers[] = {
+		"a,,b",       "a:0",  "a:65536", "a:",         ":7400",   "a b",
+		",",          "a:7x", "a,",      "a/b",        "fd00::1", "[fd00::1",
+		"[fd00::1]x", "[]",   "[a:b]:0", "[fd00::1]:", "[name]:7"};
 	for (size_t i = 0; i < sizeof(bad_peers) / sizeof(*bad_peers); i++)
 		assert_int_equal(
 			apus_config_set(config, "peers", bad_peers[i], error, sizeof(error)),

@@ -183,21 +183,21 @@ static void the_same_host_is_recognised(void **state)
 
 static void peers_expand_to_the_well_known_ports(void **state)
 {
-	const uint8_t ip[] = {10, 0, 0, 1};
+	const struct apus_dp_addr host = apus_dp_addr_v4((const uint8_t[]){10, 0, 0, 1}, 0);
 	struct apus_dp_addr out[200];
 
 	(void)state;
-	assert_int_equal(apus_ctl_peer_expand(ip, 1234, 7, 9, out, 200), 1);
+	assert_int_equal(apus_ctl_peer_expand(&host, 1234, 7, 9, out, 200), 1);
 	assert_int_equal(out[0].port, 1234);
-	assert_int_equal(apus_ctl_peer_expand(ip, 0, 7, 2, out, 200), 3);
+	assert_int_equal(apus_ctl_peer_expand(&host, 0, 7, 2, out, 200), 3);
 	assert_int_equal(out[0].port, 9160);
 	assert_int_equal(out[2].port, 9164);
-	assert_int_equal(apus_ctl_peer_expand(ip, 0, 0, 119, out, 4), 4);
+	assert_int_equal(apus_ctl_peer_expand(&host, 0, 0, 119, out, 4), 4);
 	assert_int_equal(out[3].port, 7416);
 	/* Domain 232: 65410 + 2 · 62 is the last port below 65536. */
-	assert_int_equal(apus_ctl_peer_expand(ip, 0, 232, 119, out, 200), 63);
+	assert_int_equal(apus_ctl_peer_expand(&host, 0, 232, 119, out, 200), 63);
 	assert_int_equal(out[62].port, 65534);
-	assert_int_equal(apus_ctl_peer_expand(ip, 1234, 0, 0, out, 0), 0);
+	assert_int_equal(apus_ctl_peer_expand(&host, 1234, 0, 0, out, 0), 0);
 }
 
 static void locators_print_for_people(void **state)

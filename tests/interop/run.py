@@ -9,6 +9,7 @@ import cases_discovery  # noqa: F401
 import cases_filter  # noqa: F401
 import cases_hostile  # noqa: F401
 import cases_interleaved  # noqa: F401
+import cases_ipv6  # noqa: F401
 import cases_joins  # noqa: F401
 import cases_keys  # noqa: F401
 import cases_large  # noqa: F401

@@ -169,8 +169,10 @@ def peer_flags(reliable, transient_local, depth, keep_all, exclusive, strength):
 class World:
     """Namespaces, processes and the capture of one test; everything is gone after close()."""
 
-    def __init__(self, two_hosts=False, loss=0, domain=0, faults=False):
-        """faults: between two hosts, 5 % of the packets are doubled and 10 % reordered, too."""
+    def __init__(self, two_hosts=False, loss=0, domain=0, faults=False, ipv6=False):
+        """faults: between two hosts, 5 % of the packets are doubled and 10 % reordered, too.
+        ipv6: two hosts that the peers reach by IPv6."""
+        self.ipv6 = ipv6
         self.domain = domain
         self.two_hosts = two_hosts
         self._processes = []
@@ -183,6 +185,9 @@ class World:
             return
         self._run([self._netns, "up", self._id, "--loss", str(loss)] +
                   ([] if two_hosts else ["--single"]))
+        for host in ("a", "b") if ipv6 else ():
+            self._run(["ip", "-n", f"apus-{self._id}-{host}", "-6", "addr", "add",
+                       self.interface[host] + "/64", "dev", "v" + host, "nodad"])
 
     def _bad_wire(self, loss):
         program = os.path.join(Paths.build, "tests", "interop", "lossy_wire")
@@ -205,6 +210,8 @@ class World:
     @property
     def interface(self):
         """For the peers, by host."""
+        if self.ipv6:
+            return {"a": "fd77::1", "b": "fd77::2"}
         return {"a": "10.77.0.1", "b": "10.77.0.2"} if self.two_hosts else {"a": "127.0.0.1",
                                                                            "b": "127.0.0.1"}
 

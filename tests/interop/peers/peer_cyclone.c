@@ -44,7 +44,7 @@ static dds_entity_t must(dds_entity_t result, const char *what)
 /* Cyclone wants to know whether it is given a name or an address. */
 static bool is_address(const char *interface)
 {
-	return strspn(interface, "0123456789.") == strlen(interface);
+	return strchr(interface, ':') || strspn(interface, "0123456789.") == strlen(interface);
 }
 
 static void create_domain(const struct peer_options *o)
@@ -61,12 +61,13 @@ static void create_domain(const struct peer_options *o)
 					 "<LeaseDuration>%.3fs</LeaseDuration>", o->lease_s);
 	snprintf(
 		xml, sizeof(xml),
-		"<Domain Id=\"any\"><General><Interfaces><NetworkInterface %s=\"%s\" multicast=\"%s\"/>"
+		"<Domain Id=\"any\"><General><Transport>%s</Transport><Interfaces><NetworkInterface %s=\"%s\" multicast=\"%s\"/>"
 		"</Interfaces><AllowMulticast>%s</AllowMulticast></General><Discovery>%s"
 		"<ParticipantIndex>auto</ParticipantIndex>"
 		"<MaxAutoParticipantIndex>100</MaxAutoParticipantIndex><Peers>%s</Peers></Discovery>"
 		/* %.0d prints nothing for 0. */
 		"<Internal>%s%.0d%s</Internal></Domain>",
+		strchr(o->interface, ':') ? "udp6" : "udp",
 		is_address(o->interface) ? "address" : "name", o->interface,
 		o->multicast ? "true" : "false", o->multicast ? "true" : "false", extra, peers,
 		o->heartbeat_ms ? "<HeartbeatInterval>" : "", o->heartbeat_ms,

@@ -29,6 +29,7 @@
 #include <fastdds/dds/topic/ContentFilteredTopic.hpp>
 #include <fastdds/dds/topic/TypeSupport.hpp>
 #include <fastdds/rtps/transport/UDPv4TransportDescriptor.h>
+#include <fastdds/rtps/transport/UDPv6TransportDescriptor.h>
 #include <fastrtps/utils/IPLocator.h>
 
 #include "shape_fastdds.h"
@@ -133,12 +134,22 @@ void use_unicast(const Peer &p, DomainParticipantQos &qos)
 
 void create_participant(Peer &p)
 {
-	auto transport = std::make_shared<eprosima::fastdds::rtps::UDPv4TransportDescriptor>();
 	DomainParticipantQos qos;
 
-	transport->interfaceWhiteList.push_back(address_of(p.options.interface));
 	qos.transport().use_builtin_transports = false;
-	qos.transport().user_transports.push_back(transport);
+	if (std::string(p.options.interface).find(':') == std::string::npos) {
+		auto transport =
+			std::make_shared<eprosima::fastdds::rtps::UDPv4TransportDescriptor>();
+
+		transport->interfaceWhiteList.push_back(address_of(p.options.interface));
+		qos.transport().user_transports.push_back(transport);
+	} else {
+		auto transport =
+			std::make_shared<eprosima::fastdds::rtps::UDPv6TransportDescriptor>();
+
+		transport->interfaceWhiteList.push_back(p.options.interface);
+		qos.transport().user_transports.push_back(transport);
+	}
 	qos.name("peer-fastdds");
 	if (p.options.lease_s > 0) {
 		auto &config = qos.wire_protocol().builtin.discovery_config;
