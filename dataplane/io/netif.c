@@ -161,10 +161,11 @@ static int add_listed(const struct ifaddrs *all, const char *spec, char *why, si
 {
 	for (const char *at = spec;; at++) {
 		size_t length = strcspn(at, ",");
+		size_t longest = list->family == AF_INET6 ? INET6_ADDRSTRLEN : IFNAMSIZ;
 		char item[INET6_ADDRSTRLEN];
 		int rc;
 
-		if (length == 0 || length >= sizeof(item)) {
+		if (length == 0 || length >= longest) {
 			snprintf(why, why_bytes, "interface list '%.64s': %s item at position %zu",
 				 spec, length ? "too long an" : "empty", (size_t)(at - spec));
 			return APUS_EINVAL;
