@@ -105,11 +105,20 @@ static struct apus_dp_assembly *place(struct apus_dp_reader_state *s, apus_seq s
 	return NULL;
 }
 
-/* A sample that can never be stored is settled at its first fragment, or it would be offered for ever. */
+/* A sample that can never be stored is settled, or it would be offered for ever: when it is the next one, and at a
+ * second fragment, for the first may be forged. */
 static void settle_too_large(struct apus_dp_reader_state *s, apus_seq seq, struct apus_mono now)
 {
 	const struct apus_wire_seqset behind = {.base = seq + 1};
 
+	if (s->reliable && (!s->window.started || seq == s->window.next) &&
+	    s->too_large_seq != seq) {
+		s->too_large_seq = seq;
+		return;
+	}
+	if (s->reliable && s->window.started && seq != s->window.next)
+		return;
+	s->too_large_seq = 0;
 	apus_counter_add(&s->reader->counters.too_large, 1);
 	/* As irrelevant, not as delivered: a forged one must not count as proof that the number exists. */
 	if (s->reliable)
@@ -236,11 +245,14 @@ void apus_dp_reader_frag(struct apus_dp_reader_state *state, const struct apus_w
 			 const struct apus_dp_origin *origin, struct apus_mono now)
 {
 	struct apus_dp_reader *r = state->reader;
-	enum apus_dp_seq_verdict v = apus_dp_window_check(&state->window, f->seq);
+	enum apus_dp_seq_verdict v;
 	struct apus_dp_assembly *a;
 
 	apus_counter_add(&r->counters.fragments, 1);
-	if (state->local || state->shm || v == APUS_DP_SEQ_BEYOND)
+	if (state->local || state->shm)
+		return;
+	v = apus_dp_reader_check(state, f->seq, now);
+	if (v == APUS_DP_SEQ_BEYOND)
 		return;
 	if (v == APUS_DP_SEQ_DUPLICATE) {
 		apus_counter_add(&r->counters.late_fragments, 1);

@@ -77,6 +77,10 @@ void apus_dp_reader_hold_back(struct apus_dp_reader_state *s, const struct apus_
 bool apus_dp_reader_settle(struct apus_dp_reader_state *s, apus_seq seq,
 			   enum apus_dp_admit_result result)
 {
+	if (result == APUS_DP_MALFORMED && s->reliable) {
+		apus_dp_window_reject(&s->window, seq);
+		return true;
+	}
 	if (apus_dp_admit_settles(result)) {
 		apus_dp_window_done(&s->window, seq);
 		return true;

@@ -253,13 +253,29 @@ enum apus_dp_admit_result apus_dp_reader_admit(struct apus_dp_reader_state *s,
 
 /* --- submessages --------------------------------------------------------------------------------- */
 
+enum apus_dp_seq_verdict apus_dp_reader_check(struct apus_dp_reader_state *s, apus_seq seq,
+					      struct apus_mono now)
+{
+	enum apus_dp_seq_verdict v = apus_dp_window_check(&s->window, seq);
+
+	if (APUS_LIKELY(v != APUS_DP_SEQ_DUPLICATE))
+		return v;
+	switch (apus_dp_window_deny(&s->window, seq)) {
+	case APUS_DP_DENY_NOTHING: return v;
+	case APUS_DP_DENY_ASK: apus_dp_reader_ask(s, now, 0); return v;
+	case APUS_DP_DENY_RESTORED: break;
+	}
+	apus_dp_reader_drop_held(s); /* the window has forgotten them */
+	return apus_dp_window_check(&s->window, seq);
+}
+
 void apus_dp_reader_arrive(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in,
 			   struct apus_mono now)
 {
 	struct apus_dp_reader *r = s->reader;
 
 	apus_counter_add(&r->counters.received, 1);
-	switch (apus_dp_window_check(&s->window, in->seq)) {
+	switch (apus_dp_reader_check(s, in->seq, now)) {
 	case APUS_DP_SEQ_NEW_IN_ORDER:
 		apus_dp_reader_settle(s, in->seq, apus_dp_reader_admit(s, in, now));
 		if (s->held_first)

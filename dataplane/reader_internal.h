@@ -45,6 +45,10 @@ uint32_t apus_dp_reader_slot_of(const struct apus_dp_reader *r, const uint8_t *p
 enum apus_dp_admit_result apus_dp_reader_admit(struct apus_dp_reader_state *s,
 					       const struct apus_dp_incoming *in,
 					       struct apus_mono now);
+/** Judges the number of a sample or fragment that has come, as apus_dp_window_check(), after a jump that it
+ *  contradicts has been taken back. */
+enum apus_dp_seq_verdict apus_dp_reader_check(struct apus_dp_reader_state *s, apus_seq seq,
+					      struct apus_mono now);
 /** A whole sample of a matched writer has come: deliver it, hold it back, or drop it. */
 void apus_dp_reader_arrive(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in,
 			   struct apus_mono now);

@@ -306,10 +306,29 @@ static void best_effort_pass(struct apus_dp_window *w, apus_seq seq)
 	w->next = seq + 1;
 }
 
+/** Settles one number of the window. */
+static void settle(struct apus_dp_window *w, apus_seq seq)
+{
+	apus_seq before = w->next;
+
+	if (!in_window(w, seq))
+		return;
+	bit_clear(w->held, seq);
+	bit_clear(w->refused, seq);
+	bit_set(w->settled, seq);
+	advance(w);
+	note_jump(w, before);
+}
+
+void apus_dp_window_reject(struct apus_dp_window *w, apus_seq seq)
+{
+	if (!w->started || seq < w->next)
+		start_at(w, seq, true);
+	settle(w, seq);
+}
+
 void apus_dp_window_done(struct apus_dp_window *w, apus_seq seq)
 {
-	apus_seq before;
-
 	if (!w->reliable) {
 		best_effort_pass(w, seq);
 		return;
@@ -318,14 +337,7 @@ void apus_dp_window_done(struct apus_dp_window *w, apus_seq seq)
 	w->start_movable = false;
 	w->delivered_end = seq_max(w->delivered_end, seq + 1);
 	w->since_jump += w->since_jump < APUS_DP_WINDOW_NUMBERS;
-	if (!in_window(w, seq))
-		return;
-	bit_clear(w->held, seq);
-	bit_clear(w->refused, seq);
-	bit_set(w->settled, seq);
-	before = w->next;
-	advance(w);
-	note_jump(w, before);
+	settle(w, seq);
 }
 
 void apus_dp_window_hold(struct apus_dp_window *w, apus_seq seq)
@@ -444,6 +456,24 @@ static bool restore(struct apus_dp_window *w, apus_seq first, apus_seq last)
 	return true;
 }
 
+enum apus_dp_denial apus_dp_window_deny(struct apus_dp_window *w, apus_seq seq)
+{
+	if (!w->reliable || !w->jump_to || seq < w->jump_from || seq >= w->jump_to ||
+	    seq >= w->next || w->since_jump == APUS_DP_WINDOW_NUMBERS)
+		return APUS_DP_DENY_NOTHING;
+	w->heartbeat_count.at.ns = 0; /* the true one's count may look old */
+	if (w->since_jump) {
+		w->denied = true;
+		return APUS_DP_DENY_ASK;
+	}
+	w->next = w->delivered_end = w->jump_from;
+	w->highest = w->jump_from - 1;
+	clear_all(w);
+	w->lost_pending = 0;
+	doubt(w, w->next, w->next);
+	return APUS_DP_DENY_RESTORED;
+}
+
 /** Numbers below `first` are gone. */
 static void lose_below(struct apus_dp_window *w, apus_seq first)
 {
@@ -466,6 +496,7 @@ unsigned apus_dp_window_heartbeat(struct apus_dp_window *w, apus_seq first, apus
 		return APUS_DP_HB_IGNORED;
 	if (!w->reliable)
 		return result;
+	w->denied = false;
 	first = seq_min(first, APUS_DP_SEQ_MAX + 1);
 	last = seq_min(last, APUS_DP_SEQ_MAX);
 	if (!w->started)
@@ -523,6 +554,11 @@ void apus_dp_window_acknack(const struct apus_dp_window *w, struct apus_wire_seq
 	apus_seq end = ask_end(w);
 
 	memset(set_out, 0, sizeof(*set_out));
+	if (w->denied && w->jump_to && w->since_jump < APUS_DP_WINDOW_NUMBERS) {
+		set_out->base = w->jump_from;
+		*final_out = false;
+		return;
+	}
 	set_out->base = w->started ? first_missing(w) : 1;
 	for (apus_seq seq = set_out->base; seq < end && w->started; seq++) {
 		if (seq - set_out->base >= APUS_WIRE_SET_BITS)

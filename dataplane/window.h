@@ -29,7 +29,9 @@
  * Forged or jumped numbers from a matched GUID. DATA beyond the window is not kept and proves nothing.
  * A HEARTBEAT whose `last` lies below `next - 1` contradicts what GAPs and HEARTBEATs had us skip: the
  * window goes back to the number after the highest one that was really delivered. (A HEARTBEAT that was
- * merely overtaken by a GAP has the same effect, which costs one more request and GAP.) What was delivered
+ * merely overtaken by a GAP has the same effect, which costs one more request and GAP.) A DATA whose number such a
+ * jump has skipped contradicts it just as well, and sooner than a HEARTBEAT whose count may be taken for an old one: see
+ * apus_dp_window_deny(). What was delivered
  * after a jump of more than JUMP numbers is believed when a window's worth has followed it: until
  * then such a HEARTBEAT, if it denies the jump, takes the window back to where the jump began. Losses larger
  * than the window are counted only when a later DATA or HEARTBEAT confirms them.
@@ -82,6 +84,7 @@ struct apus_dp_window {
 	apus_seq far_first, far_end;
 	apus_seq jump_from, jump_to; /* the earliest large jump not confirmed yet; 0 = none */
 	uint32_t since_jump;         /* numbers delivered since, up to NUMBERS */
+	bool denied;                 /* a HEARTBEAT is to tell whether there was that jump */
 	uint64_t lost; /* readable: numbers given up; only grows. What refuse() counted and then
 				* went away is included. */
 	uint64_t lost_pending; /* awaiting confirmation */
@@ -102,9 +105,30 @@ void apus_dp_window_init(struct apus_dp_window *w, bool reliable, enum apus_dp_w
 /** Judges the number of an arriving sample. Changes nothing. */
 enum apus_dp_seq_verdict apus_dp_window_check(const struct apus_dp_window *w, apus_seq seq);
 
+/** What a DATA that check() calls a duplicate says of a jump in doubt. */
+enum apus_dp_denial {
+	APUS_DP_DENY_NOTHING = 0, /* it is one */
+	APUS_DP_DENY_ASK =
+		1, /* ask the writer: the next HEARTBEAT is believed whatever its count, and
+				    * acknowledgements stop where the jump began until it comes */
+	APUS_DP_DENY_RESTORED =
+		2, /* the jump is taken back: as APUS_DP_HB_RESTORED, and check() again */
+};
+
+/**
+ * A DATA came for number `seq`, below `next`. If a jump in doubt skipped it, somebody lied: nothing having been
+ * delivered behind the jump, it is taken back at once; else only a HEARTBEAT can tell, for this may be a late
+ * duplicate of what a true GAP has skipped.
+ */
+enum apus_dp_denial apus_dp_window_deny(struct apus_dp_window *w, apus_seq seq);
+
 /** The sample has been delivered, or rejected for good (by a filter, as expired …): it will never be
  *  wanted again. Only for a number check() called new, or ready() returned. */
 void apus_dp_window_done(struct apus_dp_window *w, apus_seq seq);
+
+/** The sample has come and is of no use: it is settled, but is no proof that its number exists, for whoever forges
+ *  numbers sends such samples. Reliable; only for a number check() called new, or ready() returned. */
+void apus_dp_window_reject(struct apus_dp_window *w, apus_seq seq);
 
 /** The caller keeps this out-of-order sample. Only after NEW_OUT_OF_ORDER. */
 void apus_dp_window_hold(struct apus_dp_window *w, apus_seq seq);

@@ -264,8 +264,12 @@ static void test_forged(void **state)
 	c = &e.reader->counters;
 	forge(1, 1, 1344, 5012);
 	assert_int_equal(apus_counter_get(&c->late_fragments), 1);
-	forge(900, 1, 1344, UINT32_MAX); /* can never be stored: settled and done with */
-	assert_int_equal(apus_counter_get(&c->too_large), 1);
+	/* What can never be stored is settled and done with, once it is next and has been said twice. */
+	forge(900, 1, 1344, UINT32_MAX);
+	forge(900, 2, 1344, UINT32_MAX);
+	forge(2, 1, 1344, UINT32_MAX);
+	assert_int_equal(apus_counter_get(&c->too_large), 0);
+	assert_int_equal(e.reader->states[0].window.next, 2);
 	forge(2, 1, 4, MB); /* more fragments than anybody sends */
 	assert_int_equal(apus_counter_get(&c->bad_fragment), 1);
 	assert_int_equal(e.reader->states[0].assembly_count, 0);
@@ -288,6 +292,9 @@ static void test_forged(void **state)
 	forge(2, 1, 1344, 5012);
 	assert_int_equal(e.reader->states[0].assembly_count, 4);
 	assert_int_equal(apus_counter_get(&c->incomplete), 1);
+	forge(2, 3, 1344, UINT32_MAX);
+	assert_int_equal(apus_counter_get(&c->too_large), 1);
+	assert_int_equal(e.reader->states[0].window.next, 3);
 	finish();
 }
 

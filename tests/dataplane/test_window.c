@@ -402,6 +402,54 @@ static void forged_data_after_a_forged_jump(void **state)
 	assert_int_equal(w.next, far + APUS_DP_WINDOW_NUMBERS);
 }
 
+/* A DATA that a jump has skipped takes it back, if nothing was delivered behind it. */
+static void data_denies_a_jump(void **state)
+{
+	const apus_seq far = INT64_C(1) << 40;
+	struct apus_dp_window w = started(APUS_DP_FROM_FIRST);
+	struct apus_wire_seqset set;
+	bool final;
+
+	(void)state;
+	heartbeat(&w, 1, 0);
+	deliver(&w, 1);
+	assert_int_equal(apus_dp_window_deny(&w, 1), APUS_DP_DENY_NOTHING);
+	gap(&w, 2, 40); /* too small to be in doubt */
+	assert_int_equal(apus_dp_window_deny(&w, 3), APUS_DP_DENY_NOTHING);
+	gap(&w, 40, far);
+	assert_int_equal(apus_dp_window_deny(&w, 1), APUS_DP_DENY_NOTHING);
+	assert_int_equal(apus_dp_window_deny(&w, far), APUS_DP_DENY_NOTHING);
+	assert_int_equal(apus_dp_window_check(&w, 41), APUS_DP_SEQ_DUPLICATE);
+	assert_int_equal(apus_dp_window_deny(&w, 41), APUS_DP_DENY_RESTORED);
+	assert_int_equal(w.next, 2);
+	assert_int_equal(apus_dp_window_check(&w, 41), APUS_DP_SEQ_NEW_OUT_OF_ORDER);
+	assert_int_equal(w.lost, 0);
+	/* A count that looks old is believed. */
+	assert_true(apus_dp_window_heartbeat(&w, 1, 41, -5, false, false, at(1)) & APUS_DP_HB_ACK);
+	deliver(&w, 2);
+
+	/* Behind this one something was delivered: it is told apart from a late duplicate by asking. */
+	gap(&w, 3, far);
+	deliver(&w, far);
+	assert_int_equal(apus_dp_window_deny(&w, 3), APUS_DP_DENY_ASK);
+	assert_int_equal(w.next, far + 1);
+	apus_dp_window_acknack(&w, &set, &final);
+	assert_int_equal(set.base, 3);
+	assert_int_equal(set.num_bits, 0);
+	assert_false(final);
+	/* It was a duplicate: the jump stands. */
+	assert_int_equal(apus_dp_window_heartbeat(&w, far, far, -4, true, false, at(2)), 0);
+	assert_int_equal(w.next, far + 1);
+	apus_dp_window_acknack(&w, &set, &final);
+	assert_int_equal(set.base, far + 1);
+	assert_true(final);
+	/* It was none: the jump is taken back. */
+	assert_int_equal(apus_dp_window_deny(&w, 3), APUS_DP_DENY_ASK);
+	assert_true(apus_dp_window_heartbeat(&w, 1, 7, -9, true, false, at(3)) &
+		    APUS_DP_HB_RESTORED);
+	assert_int_equal(w.next, 3);
+}
+
 /* A forged HEARTBEAT that fits the forged jumps must not make the first of them forgotten. */
 static void forged_heartbeat_after_forged_data(void **state)
 {
@@ -763,6 +811,7 @@ int main(void)
 		cmocka_unit_test(refused_numbers),
 		cmocka_unit_test(forged_jumps_are_undone),
 		cmocka_unit_test(forged_data_after_a_forged_jump),
+		cmocka_unit_test(data_denies_a_jump),
 		cmocka_unit_test(forged_heartbeat_after_forged_data),
 		cmocka_unit_test(best_effort),
 		cmocka_unit_test(random_operations),

@@ -21,7 +21,7 @@ FORGER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forged_announ
 SENDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hostile_sender.py")
 IMPOSTOR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forged_traffic.py")
 LIAR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forged_types.py")
-TRAFFIC_COUNT, TRAFFIC_RATE, TRAFFIC_GROWTH_KIB = 1600, 200, 1024
+TRAFFIC_COUNT, TRAFFIC_RATE, TRAFFIC_GROWTH_KIB = 2400, 200, 1024
 
 
 @case("hostile/datagrams-while-streaming")
@@ -93,7 +93,7 @@ def stream_under_forgery(writer, reader):
                         rate=TRAFFIC_RATE, timeout=40)
         sub.wait_sample()
         ours = [end.process for end in (sub, pub) if end.impl == "apus"]
-        words = guids(world, "Square")
+        words = guids(world, "Square", 2)
         before = [process.rss_kib() for process in ours]
         victim = "both" if len(ours) == 2 else "reader" if reader == "apus" else "writer"
         forger = world.start([sys.executable, IMPOSTOR, "--domain", str(world.domain), "--victim",
@@ -110,7 +110,8 @@ def stream_under_forgery(writer, reader):
         print(f"     {sent} forged datagrams, memory from {before} to {after} KiB")
 
 
-for _writer, _reader in (("apus", "apus"), ("apus", "cyclone")):
+for _writer, _reader in (("apus", "apus"), ("apus", "cyclone"), ("cyclone", "apus"),
+                         ("apus", "fastdds"), ("fastdds", "apus")):
     case(f"hostile/forged-traffic-{_writer}-to-{_reader}")(
         functools.partial(stream_under_forgery, _writer, _reader))
 
