@@ -606,9 +606,57 @@ static void strength_is_followed(void **state)
 	apus_reader_destroy(r);
 }
 
+/* A reader that comes when the writer has lapsed long ago: its own view begins with the match, and each lapse after
+ * that counts once, on both sides, however short the lease. */
+static void a_reader_after_the_lapse(void **state)
+{
+	struct pair *p = *state;
+	struct apus_liveliness_lost_status lost;
+	struct apus_liveliness_status live;
+	struct apus_observer seen = {0};
+	struct apus_writer *w;
+	struct apus_reader *r;
+	struct apus_qos qos;
+
+	apus_qos_writer_default(&qos);
+	qos.liveliness = APUS_MANUAL_BY_TOPIC;
+	qos.lease_ns = 1;
+	w = writer(p->a, "After", &qos);
+	UNTIL(p, apus_writer_liveliness_status(w, NULL, &lost) == 1);
+	assert_int_equal(lost.total, 1);
+	apus_qos_reader_default(&qos);
+	qos.reliability = APUS_RELIABLE;
+	r = reader(p->b, "After", &qos);
+	UNTIL(p, apus_writer_matched(w) == 1 && apus_reader_matched(r) == 1);
+	UNTIL(p, apus_reader_liveliness_status(r, &seen, &live) >= 0 && live.losses == 1);
+	assert_int_equal(live.alive, 0);
+	assert_int_equal(live.not_alive, 1);
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(apus_reader_liveliness_status(r, &seen, &live), 0);
+	/* Each sample is a life of its own. */
+	for (int i = 1; i <= 3; i++) {
+		assert_int_equal(put(w, "RED", i), 0);
+		UNTIL(p, take_x(r) == i);
+		assert_int_equal(apus_writer_liveliness_status(w, NULL, &lost), 1);
+		assert_int_equal(lost.total, (uint64_t)i + 1);
+		assert_int_equal(apus_reader_liveliness_status(r, &seen, &live), 1);
+		assert_int_equal(live.losses, (uint64_t)i + 1);
+		assert_int_equal(live.alive, 0);
+		assert_int_equal(live.alive_change, 0);
+		assert_int_equal(live.losses_change, 1);
+	}
+	apus_writer_destroy(w);
+	UNTIL(p, apus_reader_matched(r) == 0);
+	assert_int_equal(apus_reader_liveliness_status(r, &seen, &live), 1);
+	assert_int_equal(live.not_alive_change, -1);
+	assert_int_equal(live.losses, 4);
+	apus_reader_destroy(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_reader_after_the_lapse),
 		cmocka_unit_test(matches_and_their_end),
 		cmocka_unit_test(incompatible_and_inconsistent),
 		cmocka_unit_test(stored_replaced_rejected),
