@@ -444,6 +444,9 @@ static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 		if (s->acked >= w->sent && !s->awaited)
 			continue;
 		lagging = true;
+		if (s->unsent_seq && apus_dp_prefix_is_apus(&s->prefix) &&
+		    now.ns - s->heard.ns >= HB_FIRST_NS)
+			s->unsent_seq = 0; /* no acknowledgement sends it on: it is asked for */
 		if (s->local || s->shm || s->unsent_seq)
 			continue; /* a HEARTBEAT follows when all is sent */
 		if (s->waiting_seq && s->acked + 1 >= s->waiting_seq)

@@ -119,8 +119,9 @@ struct apus_dp_writer_state {
 	apus_seq
 		waiting_seq; /* from here on it has been sent nothing, for its window is full; 0 = none */
 	struct apus_mono heard; /* last accepted ACKNACK; 0 = never */
-	apus_seq unsent_seq;    /* from here on large samples wait for pace_timer; 0 = none */
-	uint64_t match_id;      /* 0 = free */
+	apus_seq
+		unsent_seq; /* from here on large samples wait for pace_timer or acknowledgements; 0: none */
+	uint64_t match_id; /* 0 = free */
 	struct apus_guid guid;
 	struct apus_dp_addr multicast; /* family 0 = none */
 	struct apus_dp_reader *local;  /* same worker: delivered directly */

@@ -11,9 +11,14 @@
  * it is when single fragments are missing: the wire loses those, a full buffer loses runs. So a transfer settles at
  * what the path holds, whatever buffers were configured.
  *
+ * While acknowledgements keep coming from an Apus reader that has a destination to itself, each of them sends the
+ * next samples on, as far as push_bytes goes: `unsent_seq` and `unsent_fragment` say from where. It is told of
+ * samples up to there only, so it requests none of what will come unasked. A sample that push_bytes cannot hold as a
+ * whole, and whatever waits when acknowledgements stay away, goes by request as above.
+ *
  * A foreign reader takes its time to request (Fast DDS 2.9: 5 ms, Cyclone DDS 0.10: 100 ms), so the rest
  * is sent to it unasked too, in portions of push_bytes every PACE_NS, and the HEARTBEAT that makes it request
- * comes at the end. `unsent_seq` and `unsent_fragment` say from where on.
+ * comes at the end.
  *
  * A best-effort reader gets it all: it could not ask.
  */
@@ -72,7 +77,8 @@ static void put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
 void apus_dp_writer_push_begin(struct apus_dp_writer_state *s)
 {
 	s->push_bytes = APUS_DP_PUSH_FIRST_BYTES;
-	s->push_limit = APUS_DP_PUSH_FIRST_BYTES;
+	s->push_limit = apus_dp_prefix_is_apus(&s->prefix) ? APUS_DP_WINDOW_LIMIT_BYTES
+							   : APUS_DP_PUSH_FIRST_BYTES;
 }
 
 static uint32_t at_least(uint32_t a, uint32_t b)
@@ -82,8 +88,8 @@ static uint32_t at_least(uint32_t a, uint32_t b)
 
 static void grow(struct apus_dp_writer_state *s)
 {
-	uint32_t more = s->push_bytes < s->push_limit ? s->push_bytes * 2
-						      : s->push_bytes + s->push_bytes / 32;
+	uint32_t slowly = s->push_bytes / (s->push_bytes < APUS_DP_WINDOW_LIMIT_BYTES ? 32 : 256);
+	uint32_t more = s->push_bytes + (s->push_bytes < s->push_limit ? s->push_bytes : slowly);
 
 	if (s->push_bytes < s->push_limit && more > s->push_limit)
 		more = s->push_limit;
@@ -164,7 +170,16 @@ static uint32_t fitting(const struct apus_dp_writer *w, uint32_t slot, uint64_t 
 	return n < count ? (uint32_t)n : count;
 }
 
-/* The rest of a sample, and the large ones after it, follow by the timer. */
+/* True if the rest of a sample follows unasked: by the timer, or with acknowledgements of those before it. */
+static bool rest_follows(const struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+			 uint32_t slot)
+{
+	if (!apus_dp_prefix_is_apus(&s->prefix) || s->unsent_seq)
+		return true;
+	return w->destinations[s->destination].eid.value && !s->lazy && outstanding(w, s, slot) > 0;
+}
+
+/* The rest of a sample, and the large ones after it, follow. */
 static void leave_rest(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apus_seq seq,
 		       uint32_t fragment, struct apus_mono now)
 {
@@ -172,7 +187,7 @@ static void leave_rest(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 		return;
 	s->unsent_seq = seq;
 	s->unsent_fragment = fragment;
-	if (!apus_dp_timer_armed(&w->pace_timer))
+	if (!apus_dp_prefix_is_apus(&s->prefix) && !apus_dp_timer_armed(&w->pace_timer))
 		apus_dp_wheel_arm(&w->worker->wheel, &w->pace_timer, apus_mono_add(now, PACE_NS));
 }
 
@@ -191,7 +206,7 @@ bool apus_dp_writer_push(struct apus_dp_writer *w, uint32_t slot, uint32_t desti
 		if (!s->reliable)
 			continue;
 		note_pushed(s, w->cache.entries[slot].seq, count);
-		if (count < fragment_count(w, slot) && !apus_dp_prefix_is_apus(&s->prefix))
+		if (count < fragment_count(w, slot) && rest_follows(w, s, slot))
 			leave_rest(w, s, w->cache.entries[slot].seq, count + 1, now);
 		later &= s->unsent_seq != 0;
 	}
@@ -276,7 +291,7 @@ void apus_dp_writer_pace_fn(struct apus_dp_timer *timer, struct apus_mono now)
 			apus_dp_writer_window_move(w, s, now);
 			more |= s->waiting_seq != 0;
 		}
-		if (s->unsent_seq == 0)
+		if (s->unsent_seq == 0 || apus_dp_prefix_is_apus(&s->prefix))
 			continue;
 		push_portion(w, s, now);
 		more |= s->unsent_seq != 0;
@@ -285,6 +300,50 @@ void apus_dp_writer_pace_fn(struct apus_dp_timer *timer, struct apus_mono now)
 		apus_dp_wheel_arm(&w->worker->wheel, timer, apus_mono_add(now, PACE_NS));
 	else
 		apus_dp_writer_lagging(w, now);
+}
+
+/* Sends fragments of one sample as far as push_bytes goes. False: some of it waits. */
+static bool push_rest(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint32_t slot,
+		      uint32_t from)
+{
+	uint64_t before = outstanding(w, s, slot);
+	uint32_t count = fragment_count(w, slot), n = from;
+	uint32_t to = before < s->push_bytes ? fitting(w, slot, s->push_bytes - before) : 0;
+
+	for (; n <= to; n++)
+		put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
+	if (n > from)
+		note_pushed(s, w->cache.entries[slot].seq, n - 1);
+	s->unsent_seq = w->cache.entries[slot].seq;
+	s->unsent_fragment = n;
+	/* Nothing is before it whose acknowledgement would send the rest: it is asked for. */
+	if (n <= count && before == 0)
+		s->unsent_seq = 0;
+	return n > count;
+}
+
+void apus_dp_writer_push_on(struct apus_dp_writer *w, struct apus_dp_writer_state *s)
+{
+	uint32_t slot = apus_dp_writer_find_from(w, s->unsent_seq > s->acked ? s->unsent_seq
+									     : s->acked + 1);
+
+	for (; slot != NONE && w->cache.entries[slot].seq <= w->sent;
+	     slot = w->cache.entries[slot].next) {
+		uint32_t from = unsent_from(w, s, slot);
+
+		if (from == 0)
+			continue;
+		if (!push_rest(w, s, slot, from)) {
+			if (s->unsent_seq == 0)
+				apus_dp_writer_heartbeat(w, s);
+			return;
+		}
+		s->unsent_seq = w->cache.entries[slot].seq + 1; /* it is told so far */
+		s->unsent_fragment = 1;
+		apus_dp_writer_heartbeat(w, s);
+	}
+	s->unsent_seq = 0;
+	apus_dp_writer_heartbeat(w, s);
 }
 
 uint32_t apus_dp_writer_push_again(struct apus_dp_writer *w, uint32_t slot,

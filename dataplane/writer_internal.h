@@ -230,6 +230,8 @@ void apus_dp_writer_window_acked(const struct apus_dp_writer *w, struct apus_dp_
 static inline apus_seq apus_dp_writer_told(const struct apus_dp_writer *w,
 					   const struct apus_dp_writer_state *s)
 {
+	if (s->unsent_seq && s->reliable && apus_dp_prefix_is_apus(&s->prefix))
+		return s->unsent_seq - 1;
 	return s->waiting_seq ? s->waiting_seq - 1 : w->sent;
 }
 
@@ -253,6 +255,8 @@ void apus_dp_writer_push_begin(struct apus_dp_writer_state *s);
  *  false if all its readers will get the rest unasked, and a HEARTBEAT then. */
 bool apus_dp_writer_push(struct apus_dp_writer *w, uint32_t slot, uint32_t destination,
 			 struct apus_mono now);
+/** An Apus reader with unsent_seq has acknowledged more: sends on as far as its window goes. */
+void apus_dp_writer_push_on(struct apus_dp_writer *w, struct apus_dp_writer_state *s);
 /** Timer function of pace_timer. */
 void apus_dp_writer_pace_fn(struct apus_dp_timer *timer, struct apus_mono now);
 /** Sends up to `budget` bytes of a large sample that a reader asked for as a whole. Returns the bytes. */

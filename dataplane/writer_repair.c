@@ -260,6 +260,8 @@ unsigned apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus
 		apus_dp_writer_window_learn(writer, s, true, missing);
 		if (s->waiting_seq)
 			apus_dp_writer_window_move(writer, s, now);
+		if (s->unsent_seq && apus_dp_prefix_is_apus(&s->prefix))
+			apus_dp_writer_push_on(writer, s);
 		/* It takes what it gets and lacks more: the next HEARTBEAT need not keep it waiting. One that makes
 		 * no progress may be full, and is asked ever more rarely. */
 		if (missing)

@@ -201,6 +201,9 @@ static void send_to(struct apus_dp_writer *w, apus_seq from, uint32_t first, uin
 	send_markers(w, i, &next, last + 1, &f);
 	if (!d->reliable || !f.heartbeat)
 		return;
+	if (d->eid.value && w->states[d->first_state].unsent_seq &&
+	    last > apus_dp_writer_told(w, &w->states[d->first_state]))
+		last = apus_dp_writer_told(w, &w->states[d->first_state]);
 	/* A HEARTBEAT in front of the GAP would have the reader ask for what it does not want. */
 	apus_dp_writer_cover_behind(w, i, last);
 	apus_dp_writer_put_heartbeat(
