@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a DDS implementation has to do to take part in the throughput benchmark: stream samples of one size
+ * What another implementation has to do to take part in the throughput benchmark: stream samples of one size
  * from a writer to a reader of another process over UDP on 127.0.0.1. Samples are images of sized_type, which
  * bench_peer.idl repeats; each implementation serialises and deserialises them by its own means.
  *
@@ -43,7 +43,7 @@ struct peer {
 };
 
 /** NULL where not built. */
-extern const struct peer *const peer_cyclone, *const peer_fastdds;
+extern const struct peer *const peer_cyclone, *const peer_fastdds, *const peer_zeromq;
 
 #ifdef __cplusplus
 }

@@ -10,3 +10,6 @@ const struct peer *const peer_cyclone = NULL;
 #ifndef BENCH_FASTDDS
 const struct peer *const peer_fastdds = NULL;
 #endif
+#ifndef BENCH_ZEROMQ
+const struct peer *const peer_zeromq = NULL;
+#endif

@@ -2,7 +2,7 @@
 /*
  * One-way streams between two processes over UDP on 127.0.0.1: how many samples a second arrive, by Apus's
  * public API, by plain sockets, which carry the same samples and do nothing else, and with --peers by Cyclone
- * DDS and Fast DDS.
+ * DDS, Fast DDS and ZeroMQ.
  *
  * Plain sockets come twice: a system call for each datagram (what one apus_write() after another can come
  * near), and bursts of sendmmsg and recvmmsg (a ceiling: nobody delays or repairs anything). Samples above
@@ -49,10 +49,11 @@ enum kind {
 	CYCLONE_BATCH,
 	FASTDDS_BEST_EFFORT,
 	FASTDDS_RELIABLE,
+	ZEROMQ_TCP,
 	KINDS
 };
 
-enum stack { PLAIN, APUS, CYCLONE, FASTDDS };
+enum stack { PLAIN, APUS, CYCLONE, FASTDDS, ZEROMQ };
 
 static const struct {
 	const char *name;
@@ -72,6 +73,7 @@ static const struct {
 	[CYCLONE_BATCH] = {"cyclone_reliable_batched", CYCLONE, true, true},
 	[FASTDDS_BEST_EFFORT] = {"fastdds_best_effort", FASTDDS, false, false},
 	[FASTDDS_RELIABLE] = {"fastdds_reliable", FASTDDS, true, false},
+	[ZEROMQ_TCP] = {"zeromq_tcp", ZEROMQ, true, false},
 };
 
 enum { ORDER_STOP = 0xff, ORDER_MATCH = 0xfe, ORDER_REPORT = 0xfd, ORDER_LINE = 0xfc };
@@ -107,6 +109,7 @@ static const struct peer *peer_of(enum kind kind)
 {
 	return kinds[kind].stack == CYCLONE   ? peer_cyclone
 	       : kinds[kind].stack == FASTDDS ? peer_fastdds
+	       : kinds[kind].stack == ZEROMQ  ? peer_zeromq
 					      : NULL;
 }
 
@@ -627,7 +630,7 @@ static const char usage[] =
 	"  --seconds N         time measured, all variants together, 1 to 3600 (default 6)\n"
 	"  --rounds N          blocks of each variant, 1 to 1000 (default 3)\n"
 	"  --bytes N[,N]...    sample sizes, multiples of 8 from 16 to 1048576 (default 16,256,4096)\n"
-	"  --peers             Cyclone DDS and Fast DDS too, where built; 16,256,4096,1048576 bytes\n"
+	"  --peers             Cyclone DDS, Fast DDS, ZeroMQ too, where built; 16,256,4096,1048576 bytes\n"
 	"  --only TEXT         kinds with this in their name\n"
 	"  --cores A,B         where the two processes run (default: the first two)\n"
 	"  --transport KIND    auto, io_uring or socket (default auto)\n"
