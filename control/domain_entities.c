@@ -299,6 +299,7 @@ int apus_writer_create(struct apus_participant *participant,
 	memcpy(w->topic, options->topic, strlen(options->topic));
 	w->publisher = options->publisher;
 	w->representation = representation_of(&qos);
+	w->fixed = apus_wire_fixed_of(w->type, w->representation);
 	/* Relaxed: nobody else knows it yet. */
 	atomic_store_explicit(&w->autodispose, qos.autodispose, memory_order_relaxed);
 	w->qos = qos;

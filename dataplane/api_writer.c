@@ -37,6 +37,8 @@ static int fill(struct apus_writer *w, const struct source *src, uint8_t *out)
 {
 	size_t room = w->dp->config.cache.payload_bytes_max;
 
+	if (w->fixed.payload_bytes && src->sample && !src->key_only)
+		return apus_wire_fixed_encode(&w->fixed, src->sample, out, room);
 	if (src->sample)
 		return apus_type_encode(w->type, src->sample, w->representation, src->key_only, out,
 					room);

@@ -14,6 +14,7 @@
 #include "dataplane/reader.h"
 #include "dataplane/worker.h"
 #include "dataplane/writer.h"
+#include "wire/fixed.h"
 
 struct apus_ctl_endpoint;
 
@@ -46,6 +47,7 @@ struct apus_writer {
 	const struct apus_type *type;
 	struct apus_wire_keyplan *plan; /* owned */
 	int representation;             /* enum apus_representation */
+	struct apus_wire_fixed fixed;   /* the type's layout under it, if that is fixed */
 	_Atomic bool autodispose;       /* set under control's lock */
 	struct apus_qos qos;            /* complete, without partitions; under control's lock */
 	int64_t max_blocking_ns;

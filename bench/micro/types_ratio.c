@@ -5,9 +5,10 @@
  * CPU time a sample, and the median and quartiles over the rounds of Cyclone's time by ours.
  *
  * Ways: apus        apus_type_encode() and apus_type_decode()
+ *       fixed       what apus_write() does instead for a fixed layout: the comparison and the copy
  *       view        apus_type_view()
  *       straight    what generated code would do (types_straight.c)
- *       cyclone     dds_stream_write_sample(); dds_stream_normalize() and dds_stream_read_sample()
+ *       cyclone     dds_stream_write_sample() behind an encapsulation header; dds_stream_normalize() and dds_stream_read_sample()
  *       apus+key    serialised or read, and the key found: all that a write or take does of this
  *       cyclone+key ddsi_serdata_from_sample(); ddsi_serdata_from_ser_iov() and to_sample: the same there
  *
@@ -15,6 +16,7 @@
  */
 #include "bench/cpu.h"
 #include "bench/micro/types_subjects.h"
+#include "wire/fixed.h"
 #include "wire/key.h"
 
 #include <dds/ddsi/q_freelist.h>
@@ -24,11 +26,15 @@
 #include <time.h>
 
 #define ROUNDS_MAX 10000
-#define WAYS_MAX   6
+#define WAYS_MAX   8
 
-static _Alignas(64) uint8_t out[SUBJECT_ROOM], arena[SUBJECT_ROOM], back[4096];
+/* Payloads lie as in the slots of the data plane: what is behind the encapsulation header begins a cache line. */
+static _Alignas(64) uint8_t slot[60 + SUBJECT_ROOM], arena[SUBJECT_ROOM], back[4096];
+static uint8_t *const out = slot + 60;
 static struct apus_wire_keyplan plan;
+static struct apus_wire_fixed fixed;
 static dds_ostream_t stream;
+static uint8_t header[4]; /* of Cyclone's payloads */
 static struct serdatapool pool;
 
 /* Keeps the compiler from dropping what nobody reads. */
@@ -45,13 +51,19 @@ static void require(bool good, const char *what)
 	exit(1);
 }
 
-static void encode_apus(const struct subject *t)
+static inline void encode_fixed_one(const struct subject *t)
+{
+	apus_wire_fixed_encode(&fixed, t->sample, out, SUBJECT_ROOM);
+	use_memory(out);
+}
+
+static inline void encode_apus_one(const struct subject *t)
 {
 	apus_type_encode(t->type, t->sample, t->representation, false, out, SUBJECT_ROOM);
 	use_memory(out);
 }
 
-static void encode_straight(const struct subject *t)
+static inline void encode_straight_one(const struct subject *t)
 {
 	struct straight o = {.base = out + 4, .end = SUBJECT_ROOM - 4};
 
@@ -59,24 +71,26 @@ static void encode_straight(const struct subject *t)
 	use_memory(out);
 }
 
-static void encode_cyclone(const struct subject *t)
+static inline void encode_cyclone_one(const struct subject *t)
 {
+	memcpy(header, t->payload, sizeof(header)); /* its serdata has it in front of the body */
+	use_memory(header);
 	stream.m_index = 0;
 	stream.m_xcdr_version = subject_xcdr_version(t);
 	dds_stream_write_sample(&stream, t->theirs, &t->sertype);
 	use_memory(stream.m_buffer);
 }
 
-static void encode_apus_key(const struct subject *t)
+static inline void encode_apus_key_one(const struct subject *t)
 {
 	uint8_t key[256];
 
-	encode_apus(t);
+	encode_apus_one(t);
 	apus_wire_key_from_sample(&plan, t->sample, key, sizeof(key));
 	use_memory(key);
 }
 
-static void encode_cyclone_key(const struct subject *t)
+static inline void encode_cyclone_key_one(const struct subject *t)
 {
 	struct ddsi_serdata *d = ddsi_serdata_from_sample(&t->sertype.c, SDK_DATA, t->theirs);
 
@@ -84,21 +98,21 @@ static void encode_cyclone_key(const struct subject *t)
 	ddsi_serdata_unref(d);
 }
 
-static void decode_apus(const struct subject *t)
+static inline void decode_apus_one(const struct subject *t)
 {
 	apus_type_decode(t->type, t->payload, (size_t)t->payload_bytes, false, back, arena,
 			 SUBJECT_ROOM);
 	use_memory(back);
 }
 
-static void decode_view(const struct subject *t)
+static inline void decode_view_one(const struct subject *t)
 {
 	apus_type_view(t->type, t->payload, (size_t)t->payload_bytes, false, back, arena,
 		       SUBJECT_ROOM);
 	use_memory(back);
 }
 
-static void decode_straight(const struct subject *t)
+static inline void decode_straight_one(const struct subject *t)
 {
 	struct straight in = {.base = (uint8_t *)(uintptr_t)t->payload + 4,
 			      .end = subject_body_bytes(t)};
@@ -108,7 +122,7 @@ static void decode_straight(const struct subject *t)
 	use_memory(back);
 }
 
-static void decode_cyclone(const struct subject *t)
+static inline void decode_cyclone_one(const struct subject *t)
 {
 	const uint32_t bytes = subject_body_bytes(t), version = subject_xcdr_version(t);
 	void *body = (void *)(uintptr_t)(t->payload + 4);
@@ -122,16 +136,16 @@ static void decode_cyclone(const struct subject *t)
 	use_memory(t->theirs);
 }
 
-static void decode_apus_key(const struct subject *t)
+static inline void decode_apus_key_one(const struct subject *t)
 {
 	uint8_t key[256];
 
 	apus_wire_key_extract(&plan, t->payload, (size_t)t->payload_bytes, false, key, sizeof(key));
 	use_memory(key);
-	decode_apus(t);
+	decode_apus_one(t);
 }
 
-static void decode_cyclone_key(const struct subject *t)
+static inline void decode_cyclone_key_one(const struct subject *t)
 {
 	ddsrt_iovec_t iov = {.iov_base = (void *)(uintptr_t)t->payload,
 			     .iov_len = (size_t)t->payload_bytes};
@@ -143,12 +157,86 @@ static void decode_cyclone_key(const struct subject *t)
 	ddsi_serdata_unref(d);
 }
 
+/* One way, many times: the loop is part of the way, so that a call through a pointer is not. */
+static void encode_fixed(const struct subject *t, int turns)
+{
+	while (turns-- > 0)
+		encode_fixed_one(t);
+}
+
+static void encode_apus(const struct subject *t, int turns)
+{
+	while (turns-- > 0)
+		encode_apus_one(t);
+}
+
+static void encode_straight(const struct subject *t, int turns)
+{
+	while (turns-- > 0)
+		encode_straight_one(t);
+}
+
+static void encode_cyclone(const struct subject *t, int turns)
+{
+	while (turns-- > 0)
+		encode_cyclone_one(t);
+}
+
+static void encode_apus_key(const struct subject *t, int turns)
+{
+	while (turns-- > 0)
+		encode_apus_key_one(t);
+}
+
+static void encode_cyclone_key(const struct subject *t, int turns)
+{
+	while (turns-- > 0)
+		encode_cyclone_key_one(t);
+}
+
+static void decode_apus(const struct subject *t, int turns)
+{
+	while (turns-- > 0)
+		decode_apus_one(t);
+}
+
+static void decode_view(const struct subject *t, int turns)
+{
+	while (turns-- > 0)
+		decode_view_one(t);
+}
+
+static void decode_straight(const struct subject *t, int turns)
+{
+	while (turns-- > 0)
+		decode_straight_one(t);
+}
+
+static void decode_cyclone(const struct subject *t, int turns)
+{
+	while (turns-- > 0)
+		decode_cyclone_one(t);
+}
+
+static void decode_apus_key(const struct subject *t, int turns)
+{
+	while (turns-- > 0)
+		decode_apus_key_one(t);
+}
+
+static void decode_cyclone_key(const struct subject *t, int turns)
+{
+	while (turns-- > 0)
+		decode_cyclone_key_one(t);
+}
+
 struct way {
 	const char *name;
-	void (*run)(const struct subject *t);
+	void (*run)(const struct subject *t, int turns);
 };
 
 static const struct way encoders[] = {{"apus", encode_apus},
+				      {"fixed", encode_fixed},
 				      {"straight", encode_straight},
 				      {"cyclone", encode_cyclone},
 				      {"apus+key", encode_apus_key},
@@ -179,6 +267,15 @@ static int compare(const void *a, const void *b)
 
 static double times[WAYS_MAX][ROUNDS_MAX];
 
+static double median(const double *values, int rounds)
+{
+	static double sorted[ROUNDS_MAX];
+
+	memcpy(sorted, values, sizeof(double) * (size_t)rounds);
+	qsort(sorted, (size_t)rounds, sizeof(double), compare);
+	return sorted[rounds / 2];
+}
+
 /* Of Cyclone's time by ours, round by round: median and quartiles. */
 static void print_ratio(const struct way *ways, const char *ours, const char *theirs, int rounds)
 {
@@ -194,6 +291,14 @@ static void print_ratio(const struct way *ways, const char *ours, const char *th
 	qsort(ratios, (size_t)rounds, sizeof(double), compare);
 	printf("  %s/%s %.2f (%.2f-%.2f)", theirs, ours, ratios[rounds / 2], ratios[rounds / 4],
 	       ratios[rounds * 3 / 4]);
+}
+
+/* True if the way is one for this type. */
+static bool applies(const struct subject *t, const char *way)
+{
+	if (strcmp(way, "straight") == 0)
+		return t - subjects < SUBJECT_STRAIGHT_COUNT;
+	return strcmp(way, "fixed") != 0 || fixed.payload_bytes;
 }
 
 static void shuffle(int *order, int count)
@@ -212,8 +317,8 @@ static void shuffle(int *order, int count)
 
 static void measure(const struct subject *t, const char *what, const struct way *ways, int rounds)
 {
-	static double sorted[ROUNDS_MAX];
 	const int turns = t->batch;
+	const bool is_fixed = fixed.payload_bytes && ways == encoders;
 	int count = 0, order[WAYS_MAX];
 
 	while (ways[count].name) {
@@ -227,26 +332,26 @@ static void measure(const struct subject *t, const char *what, const struct way 
 			int w = order[k];
 			double start;
 
-			if (t - subjects >= SUBJECT_STRAIGHT_COUNT &&
-			    strcmp(ways[w].name, "straight") == 0)
+			if (!applies(t, ways[w].name))
 				continue;
 			start = now_ns();
-			for (int i = 0; i < turns; i++)
-				ways[w].run(t);
+			ways[w].run(t, turns);
 			if (round >= 0)
 				times[w][round] = (now_ns() - start) / turns;
 		}
 	}
 	printf("%-6s %s:", t->name, what);
-	for (int w = 0; ways[w].name; w++) {
-		memcpy(sorted, times[w], sizeof(double) * (size_t)rounds);
-		qsort(sorted, (size_t)rounds, sizeof(double), compare);
-		if (t - subjects < SUBJECT_STRAIGHT_COUNT || strcmp(ways[w].name, "straight") != 0)
-			printf("  %s %.1f", ways[w].name, sorted[rounds / 2]);
-	}
+	for (int w = 0; ways[w].name; w++)
+		if (applies(t, ways[w].name))
+			printf("  %s %.1f", ways[w].name, median(times[w], rounds));
 	printf(" ns\n             ");
 	print_ratio(ways, "apus", "cyclone", rounds);
 	print_ratio(ways, "apus+key", "cyclone+key", rounds);
+	if (is_fixed) {
+		printf("\n             ");
+		print_ratio(ways, "fixed", "cyclone", rounds);
+		print_ratio(ways, "fixed", "cyclone+key", rounds);
+	}
 	printf("\n");
 }
 
@@ -294,6 +399,7 @@ int main(int argc, char **argv)
 
 		require(apus_wire_keyplan_init(&plan, t->type, 0) == 0, "no key plan");
 		init_sertype(t);
+		fixed = apus_wire_fixed_of(t->type, t->representation);
 		measure(t, "write", encoders, rounds);
 		measure(t, "read ", decoders, rounds);
 	}

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include "zoo.h"
 #include "wire/cdr.h"
+#include "wire/fixed.h"
 
 #define FINAL_BODY                                                                             \
 	"01000000a50000000807060504030201000000000000f83f0600000066696e616c000000030000000100" \
@@ -461,6 +462,57 @@ static void plain_types_are_recognised(void **state)
 	assert_int_equal(apus_wire_plain_bytes(&zoo_app_short_type, APUS_XCDR1, NULL), 0);
 }
 
+/* Of every size up to 300 bytes: the payload apus_type_encode() writes, nothing behind it, nothing if it has no
+ * room. */
+static void fixed_layouts_are_copied(void **state)
+{
+	uint8_t sample[300], out[320], expected[320];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sample); i++)
+		sample[i] = (uint8_t)(i * 7 + 1);
+	for (uint32_t count = 1; count <= 75; count++) {
+		struct apus_type array = {.kind = APUS_KIND_ARRAY,
+					  .element = &apus_type_uint32,
+					  .bound = count,
+					  .size_bytes = 4 * count,
+					  .align_bytes = 4};
+		struct apus_member member = {.name = "a", .type = &array};
+		struct apus_type type = {.name = "T",
+					 .kind = APUS_KIND_STRUCT,
+					 .size_bytes = 4 * count,
+					 .align_bytes = 4,
+					 .members = &member,
+					 .member_count = 1,
+					 .plain_xcdr1 = true,
+					 .plain_xcdr2 = true};
+		int bytes = 4 + 4 * (int)count;
+
+		assert_int_equal(apus_type_check(&type), 0);
+		for (int r = APUS_XCDR1; r <= APUS_XCDR2; r += APUS_XCDR2) {
+			struct apus_wire_fixed fixed = apus_wire_fixed_of(&type, r);
+
+			assert_int_equal(fixed.payload_bytes, bytes);
+			memset(out, 0xee, sizeof(out));
+			memset(expected, 0xee, sizeof(expected));
+			assert_int_equal(
+				apus_wire_fixed_encode(&fixed, sample, out, (size_t)bytes - 1),
+				APUS_ELIMIT);
+			assert_memory_equal(out, expected, sizeof(out));
+			assert_int_equal(apus_wire_fixed_encode(&fixed, sample, out, (size_t)bytes),
+					 bytes);
+			assert_int_equal(apus_wire_cdr_encode(&type, sample, r, false, false,
+							      expected, sizeof(expected)),
+					 bytes);
+			assert_memory_equal(out, expected, sizeof(out));
+		}
+	}
+	/* Not fixed: a string, padding, padding behind. */
+	assert_int_equal(apus_wire_fixed_of(&apus_shape_type, APUS_XCDR1).payload_bytes, 0);
+	assert_int_equal(apus_wire_fixed_of(&zoo_prims_type, APUS_XCDR1).payload_bytes, 0);
+	assert_int_equal(apus_wire_fixed_of(&zoo_key2_type, APUS_XCDR1).payload_bytes, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -479,6 +531,7 @@ int main(void)
 		cmocka_unit_test(values_outside_their_type_are_refused),
 		cmocka_unit_test(arena_too_small_is_a_limit),
 		cmocka_unit_test(plain_types_are_recognised),
+		cmocka_unit_test(fixed_layouts_are_copied),
 	};
 
 	return cmocka_run_group_tests_name("cdr", tests, NULL, NULL);
