@@ -14,6 +14,7 @@
 
 #include "base/atomics.h"
 #include "dataplane/predicate_program.h"
+#include "dataplane/predicate_quick.h"
 #include "wire/cdr.h"
 
 /** The block: this header, then tests, steps, fields, data and text at the offsets it names. */
@@ -26,6 +27,7 @@ struct apus_dp_predicate {
 	/* Encapsulation of payloads find_plain() may walk: the type's in this machine's byte order, if the
 	 * walk is nothing but runs and strings; else 0, which is none. As loaded from the payload. */
 	uint16_t plain_id[2];
+	uint32_t quick_at[2]; /* short form for those; 0: none */
 	/* Set: there is no program, this is asked instead. */
 	enum apus_dp_verdict (*custom)(void *context, const uint8_t *payload, size_t bytes);
 	void (*release)(void *context);
@@ -439,8 +441,9 @@ static inline bool find_fields_plain(const struct apus_dp_predicate *p, bool xcd
 	       (!p->has_checked || values_valid(p, slots, false));
 }
 
-enum apus_dp_verdict apus_dp_predicate_eval(const struct apus_dp_predicate *predicate,
-					    const uint8_t *payload, size_t payload_bytes)
+/* Aside, for it needs much of the stack. */
+static enum apus_dp_verdict __attribute__((noinline))
+eval_any(const struct apus_dp_predicate *predicate, const uint8_t *payload, size_t payload_bytes)
 {
 	struct apus_wire_slot slots[APUS_DP_FIELDS_MAX];
 	bool xcdr2, swap;
@@ -455,6 +458,21 @@ enum apus_dp_verdict apus_dp_predicate_eval(const struct apus_dp_predicate *pred
 	if (!find_any(predicate, payload, payload_bytes, slots, &swap))
 		return APUS_DP_ERROR;
 	return run(predicate, slots, swap);
+}
+
+enum apus_dp_verdict apus_dp_predicate_eval(const struct apus_dp_predicate *predicate,
+					    const uint8_t *payload, size_t payload_bytes)
+{
+	bool xcdr2;
+	size_t end;
+
+	if (APUS_LIKELY(is_plain(predicate, payload, payload_bytes, &xcdr2, &end)) &&
+	    predicate->quick_at[xcdr2])
+		return apus_dp_quick_eval(
+			(const struct apus_dp_quick *)((const char *)predicate +
+						       predicate->quick_at[xcdr2]),
+			payload + APUS_WIRE_ENCAP_BYTES, end);
+	return eval_any(predicate, payload, payload_bytes);
 }
 
 struct apus_dp_predicate *apus_dp_predicate_custom(
@@ -608,6 +626,12 @@ static bool program_valid(const struct apus_dp_program *p)
 	return true;
 }
 
+static size_t quick_bytes(const struct apus_dp_quick *quick)
+{
+	return offsetof(struct apus_dp_quick, test) +
+	       quick->test_count * sizeof(struct apus_dp_quick_test);
+}
+
 /* Places the parts behind the header; returns where the block ends. */
 static size_t lay_out(const struct apus_dp_program *program, struct apus_dp_predicate *header)
 {
@@ -623,7 +647,18 @@ static size_t lay_out(const struct apus_dp_program *program, struct apus_dp_pred
 	header->data_at = (uint32_t)at;
 	at += program->data_bytes;
 	header->text_at = (uint32_t)at;
-	return at + program->text_bytes + sizeof(uint64_t); /* equals_short() */
+	at += program->text_bytes + sizeof(uint64_t); /* equals_short() */
+	for (int x = 0; x < 2; x++) {
+		struct apus_dp_quick quick;
+
+		header->quick_at[x] = 0;
+		if (!apus_dp_quick_make(program, x, &quick))
+			continue;
+		at = (at + 7) & ~(size_t)7;
+		header->quick_at[x] = (uint32_t)at;
+		at += quick_bytes(&quick);
+	}
+	return at;
 }
 
 size_t apus_dp_predicate_bytes(const struct apus_dp_program *program)
@@ -696,5 +731,11 @@ struct apus_dp_predicate *apus_dp_predicate_assemble(const struct apus_dp_progra
 	place(p, p->fields_at, program->fields,
 	      program->field_count * sizeof(struct apus_dp_field));
 	place(p, p->text_at, program->text, program->text_bytes);
+	for (int x = 0; x < 2; x++) {
+		struct apus_dp_quick quick;
+
+		if (p->quick_at[x] && apus_dp_quick_make(program, x, &quick))
+			place(p, p->quick_at[x], &quick, quick_bytes(&quick));
+	}
 	return p;
 }
