@@ -228,7 +228,8 @@ uint32_t apus_dp_cache_add(struct apus_dp_cache *cache, uint32_t slot,
 		apus_dp_cache_remove(cache, inst->oldest);
 		displaced++;
 	}
-	cache->entries[slot] = *entry;
+	if (entry != &cache->entries[slot])
+		cache->entries[slot] = *entry;
 	inst->unregistered = (entry->kind & APUS_UNREGISTER) != 0;
 	list_append(cache, slot);
 	index_add(cache, slot);

@@ -140,7 +140,7 @@ enum apus_dp_room apus_dp_cache_room(const struct apus_dp_cache *cache, uint32_t
 
 /**
  * Adds the sample in `slot` as `entry` says (seq, source, payload_bytes, instance_idx, kind, key_only),
- * displacing the instance's oldest under KEEP_LAST. seq must exceed all before. Returns the number of
+ * displacing the instance's oldest under KEEP_LAST; it may be the slot's own already. seq must exceed all before. Returns the number of
  * samples displaced.
  */
 uint32_t apus_dp_cache_add(struct apus_dp_cache *cache, uint32_t slot,

@@ -377,35 +377,38 @@ static bool would_displace_held(const struct apus_dp_writer *w, uint32_t instanc
 int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 			 const struct apus_dp_write *change, struct apus_mono now)
 {
-	struct apus_dp_entry e = {
+	/* In place: it is the slot's own, and nobody else's until it is added. */
+	struct apus_dp_entry *e = &writer->cache.entries[slot];
+	uint32_t displaced, instance_idx;
+	int rc = reserve(writer, change, &instance_idx, now);
+
+	if (rc != 0)
+		return rc;
+	if (would_displace_held(writer, instance_idx))
+		serve(writer, now, false);
+	*e = (struct apus_dp_entry){
 		.seq = writer->last + 1,
 		.source = change->source,
+		.offset_bytes = writer->written_bytes,
 		.payload_bytes = change->payload_bytes,
+		.instance_idx = instance_idx,
 		.kind = change->kind,
 		.key_only = change->key_only,
 		.marks = change->marks,
 		.expires_at = apus_dp_writer_expiry(writer, change->source, now),
 	};
-	int rc = reserve(writer, change, &e.instance_idx, now);
-	uint32_t displaced;
-
-	if (rc != 0)
-		return rc;
-	if (would_displace_held(writer, e.instance_idx))
-		serve(writer, now, false);
 	if (writer->config.publisher)
-		apus_dp_writer_mark(writer, e.seq, &e.marks);
-	e.offset_bytes = writer->written_bytes;
+		apus_dp_writer_mark(writer, e->seq, &e->marks);
 	writer->written_bytes += change->payload_bytes;
 	writer->written_bytes +=
 		apus_dp_writer_overhead(writer, !change->more && !writer->suspended);
-	displaced = apus_dp_cache_add(&writer->cache, slot, &e);
+	displaced = apus_dp_cache_add(&writer->cache, slot, e);
 	if (writer->config.directed)
 		apus_dp_writer_direct(writer, slot, change->to);
 	writer->last++;
 	apus_counter_add(&writer->counters.written, 1);
 	if (writer->has_status)
-		apus_dp_writer_wrote(writer, e.instance_idx, change->kind, now);
+		apus_dp_writer_wrote(writer, instance_idx, change->kind, now);
 	if (displaced)
 		apus_counter_add(&writer->counters.displaced, displaced);
 	hold(writer, change->payload_bytes, change->more, now);

@@ -47,8 +47,7 @@ static bool attach(struct endpoint *e)
 		 PORT_FIRST + __builtin_ctz(o->bytes));
 	if (o->writer)
 		return zmq_connect(e->socket, address) == 0;
-	return zmq_bind(e->socket, address) == 0 &&
-	       pthread_create(&e->thread, NULL, pull, e) == 0;
+	return zmq_bind(e->socket, address) == 0 && pthread_create(&e->thread, NULL, pull, e) == 0;
 }
 
 static void *zeromq_open(const struct peer_options *o)
