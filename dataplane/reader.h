@@ -179,6 +179,7 @@ struct apus_dp_reader_state {
 	uint32_t frag_count;                /* of NACK_FRAGs */
 	int64_t frag_answer_ns;             /* it takes so long to answer one; 0 = unknown */
 	struct apus_dp_count frag_hb_count; /* of its HEARTBEAT_FRAGs */
+	struct apus_mono whole_asked;       /* for samples beside those being put together */
 	apus_seq too_large_seq;             /* a fragment has claimed that it is; 0 = none */
 	uint32_t assembly_count;            /* its samples being put together */
 	struct apus_dp_held *held_first, *held_last; /* by sequence number */

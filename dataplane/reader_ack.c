@@ -51,8 +51,10 @@ void apus_dp_reader_send_ack(struct apus_dp_reader_state *state, struct apus_mon
 	if (state->addr.family == 0)
 		return;
 	apus_dp_window_acknack(&state->window, &a.set, &a.final);
-	if (state->assembly_count)
-		apus_dp_reader_spare_fragmented(state, &a.set);
+	if (state->assembly_count) {
+		apus_dp_reader_spare_fragmented(state, &a.set, now);
+		a.final = a.set.num_bits == 0; /* fragments are asked for aside */
+	}
 	a.count = ++state->ack_count;
 	if (a.set.num_bits) {
 		state->asked = now;

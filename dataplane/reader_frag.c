@@ -32,6 +32,9 @@
 #define AGAIN_MIN_NS   (3 * APUS_NS_PER_MS)
 #define AGAIN_MAX_NS   (20 * APUS_NS_PER_MS)
 #define SILENT_MAX_NS  (APUS_NS_PER_SEC / 2)
+/* While samples are being put together others are asked for as a whole no more often than that. Interop: a Fast DDS
+ * 2.9.1 writer sends all of them again each time. */
+#define WHOLE_AGAIN_NS (50 * APUS_NS_PER_MS)
 /* An assembly that got no fragment for so long may give way to another. */
 #define STALE_NS (100 * APUS_NS_PER_MS)
 /* Asked of foreign writers at a time, which answer at full speed. */
@@ -388,18 +391,43 @@ void apus_dp_reader_settle_fragments(struct apus_dp_reader_state *state, apus_se
 		apus_dp_reader_queue_ack(state);
 }
 
+/* Leaves the first `count` bits of those that are set. */
+static void keep_first(struct apus_wire_seqset *set, uint32_t count)
+{
+	uint32_t end = 0;
+
+	for (uint32_t i = 0; i < set->num_bits; i++) {
+		if (!apus_wire_bit_test(set->bitmap, i))
+			continue;
+		if (count == 0) {
+			set->bitmap[i / 32] &= ~(UINT32_C(1) << (31 - i % 32));
+			continue;
+		}
+		count--;
+		end = i + 1;
+	}
+	set->num_bits = end;
+}
+
 void apus_dp_reader_spare_fragmented(struct apus_dp_reader_state *state,
-				     struct apus_wire_seqset *set)
+				     struct apus_wire_seqset *set, struct apus_mono now)
 {
 	struct apus_dp_reader *r = state->reader;
+	uint32_t places = 0;
 
 	for (uint32_t i = 0; i < r->config.assembly_max; i++) {
 		struct apus_dp_assembly *a = &r->assemblies[i];
 		apus_seq bit = a->seq - set->base;
 
+		places += a->state == NULL;
 		if (a->state == state && bit >= 0 && bit < (apus_seq)set->num_bits)
 			set->bitmap[bit / 32] &= ~(UINT32_C(1) << (31 - bit % 32));
 	}
+	if (now.ns - state->whole_asked.ns < WHOLE_AGAIN_NS)
+		places = 0;
+	keep_first(set, places);
+	if (set->num_bits)
+		state->whole_asked = now;
 }
 
 void apus_dp_reader_heartbeat_frag(struct apus_dp_reader_state *state,

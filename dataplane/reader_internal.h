@@ -66,9 +66,10 @@ void apus_dp_reader_drain(struct apus_dp_reader_state *s, struct apus_mono now);
 
 /** reader_frag.c: gives up assemblies of samples that are not wanted any more, or of an ended match. */
 void apus_dp_reader_sweep_fragments(struct apus_dp_reader_state *state);
-/** Takes samples of which fragments have come out of a request for whole samples. */
+/** Takes samples of which fragments have come out of a request for whole samples, and those that there is no place
+ *  for, or that were asked for just now. Only while the writer has samples that are being put together. */
 void apus_dp_reader_spare_fragmented(struct apus_dp_reader_state *state,
-				     struct apus_wire_seqset *set);
+				     struct apus_wire_seqset *set, struct apus_mono now);
 /** A HEARTBEAT that wants an answer says that of the samples up to `last` nothing more is on its way. */
 void apus_dp_reader_settle_fragments(struct apus_dp_reader_state *state, apus_seq last);
 /** Asks for the missing fragments of every sample being put together. */

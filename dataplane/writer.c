@@ -450,7 +450,7 @@ static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now)
 		if (s->unsent_seq && apus_dp_prefix_is_apus(&s->prefix) &&
 		    now.ns - s->heard.ns >= HB_FIRST_NS)
 			s->unsent_seq = 0; /* no acknowledgement sends it on: it is asked for */
-		if (s->local || s->shm || s->unsent_seq)
+		if (s->local || s->shm || (s->unsent_seq && !s->held_up))
 			continue; /* a HEARTBEAT follows when all is sent */
 		if (s->waiting_seq && s->acked + 1 >= s->waiting_seq)
 			apus_dp_writer_window_move(w, s, now);

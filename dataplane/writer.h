@@ -141,6 +141,7 @@ struct apus_dp_writer_state {
 	uint32_t window_limit;    /* up to here it grows fast */
 	uint32_t window_bytes;    /* of small samples that may be on their way: writer_window.c */
 	uint32_t unsent_fragment; /* first unsent one of that sample */
+	bool held_up;             /* those wait for an acknowledgement, too */
 	apus_seq answered_seq;    /* fragments of the last answer to a NACK_FRAG */
 	uint32_t answered_first, answered_last;
 	struct apus_mono answered_at;

@@ -37,6 +37,11 @@
 /* What a reader that asks late gets in one answer, at least. */
 #define LATE_ANSWER_BYTES ((uint32_t)192 * 1024)
 
+/* So far ahead of what a foreign reader has acknowledged samples are sent unasked. Interop: Cyclone DDS 0.10.2 puts 16
+ * together at a time and throws others away. */
+#define AHEAD_SAMPLES 12
+#define AHEAD_BYTES   ((uint32_t)1024 * 1024)
+
 /* Time between portions of a large sample for a foreign reader. */
 #define PACE_NS APUS_NS_PER_MS
 
@@ -247,6 +252,14 @@ static void note_sent(struct apus_dp_writer_state *s, apus_seq seq, uint32_t fir
 	s->answered_at = now;
 }
 
+/* Has a foreign reader as many samples before this one as it may be willing to put together at a time? */
+static bool is_far_ahead(const struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+			 uint32_t slot)
+{
+	return w->cache.entries[slot].seq - s->acked > AHEAD_SAMPLES &&
+	       outstanding(w, s, slot) > AHEAD_BYTES;
+}
+
 /* One portion for a reader; then, if nothing is left, the HEARTBEAT. */
 static void push_portion(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 			 struct apus_mono now)
@@ -258,6 +271,12 @@ static void push_portion(struct apus_dp_writer *w, struct apus_dp_writer_state *
 	for (; slot != NONE; slot = w->cache.entries[slot].next) {
 		uint32_t n = unsent_from(w, s, slot), count = fragment_count(w, slot), first = n;
 
+		s->held_up = n && is_far_ahead(w, s, slot);
+		if (s->held_up) {
+			s->unsent_seq = w->cache.entries[slot].seq;
+			s->unsent_fragment = n;
+			return;
+		}
 		for (; n && n <= count && budget >= size; n++, budget -= size)
 			put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
 		if (n > first) {
@@ -272,6 +291,7 @@ static void push_portion(struct apus_dp_writer *w, struct apus_dp_writer_state *
 			return;
 	}
 	s->unsent_seq = 0;
+	s->held_up = false;
 	apus_dp_writer_heartbeat(w, s);
 }
 
