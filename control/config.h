@@ -84,6 +84,12 @@ struct apus_ctl_config {
 	uint32_t worker_priority;                 /**< SCHED_FIFO priority, 0 = ordinary */
 	int32_t control_core;                     /**< or APUS_CTL_AUTO: unpinned */
 
+	bool shm; /**< matches with participants of this host go through shared memory */
+	char shm_directory[APUS_CTL_TEXT_BYTES + 1]; /**< empty: the user's own */
+	uint32_t shm_slots;   /**< of a writer, for readers of other processes */
+	uint32_t shm_readers; /**< of a writer, that share them */
+	uint32_t shm_matches; /**< of the participant */
+
 	int64_t heartbeat_period_ns;
 	int32_t fragment_bytes; /**< -1 = what the interfaces' packets hold */
 	int64_t demote_ns;      /**< writer: a reader silent for so long is waited for no more */

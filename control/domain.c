@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A participant's life: configuration to sockets, workers and discovery, and the control thread. */
 #include "control/domain.h"
+#include "control/domain_shm.h"
 
 #include "control/locators.h"
 
@@ -102,7 +103,9 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 		.evidence = is_control ? apus_ctl_domain_evidence : NULL,
 		.may_send = is_control ? apus_ctl_domain_may_send : NULL,
 		.control_user = p,
-		.watch_fd = is_control ? p->netwatch_fd : -1,
+		.watch_fd = !is_control ? -1
+			    : p->shm    ? apus_ctl_domain_shm_fd(p)
+					: p->netwatch_fd,
 		.listen = is_control ? NULL : apus_ctl_domain_listen,
 		.listen_user = p,
 	};
@@ -316,6 +319,9 @@ static int create_publisher(struct apus_participant *p)
 		.custom_filter = apus_ctl_domain_compile_custom,
 		.no_builtin_filter = p->config.disable_builtin_sql,
 		.published = apus_ctl_domain_published,
+		.route_out = p->shm ? apus_ctl_domain_shm_out : NULL,
+		.route_in = p->shm ? apus_ctl_domain_shm_in : NULL,
+		.match_ended = p->shm ? apus_ctl_domain_shm_ended : NULL,
 		.user = p,
 	};
 
@@ -376,12 +382,15 @@ static void control_round(struct apus_participant *p)
 		next = alive;
 	apus_dp_worker_end_turn(p->control);
 	apus_ctl_domain_follow_net(p);
+	alive = apus_ctl_domain_shm_turn(p, now);
+	if (alive.ns < next.ns)
+		next = alive;
 	alive = apus_ctl_domain_stats_turn(p, now);
 	if (alive.ns < next.ns)
 		next = alive;
 	if (apus_mono_before(apus_mono_now(), p->settle_due))
 		alive = p->settle_due;
-	else if (apus_ctl_domain_settle(p))
+	else if (apus_ctl_domain_settle(p) || apus_ctl_domain_shm_reclaim(p))
 		alive = apus_mono_add(apus_mono_now(), RETRY_NS);
 	if (alive.ns < next.ns)
 		next = alive;
@@ -449,7 +458,9 @@ static int open_parts(struct apus_participant *p, char *why, size_t why_bytes)
 	/* Relaxed: no other thread exists yet. */
 	atomic_store_explicit(&p->epoch->current, 1, memory_order_relaxed);
 	make_prefix(&p->prefix);
-	rc = open_workers(p, why, why_bytes);
+	rc = apus_ctl_domain_shm_open(p, why, why_bytes);
+	if (rc == 0)
+		rc = open_workers(p, why, why_bytes);
 	if (rc != 0)
 		return rc;
 	apus_ctl_domain_make_self(p);
@@ -486,6 +497,7 @@ static void close_parts(struct apus_participant *p)
 	for (uint32_t i = 0; i < p->worker_count; i++)
 		apus_dp_worker_destroy(p->workers[i]);
 	apus_dp_worker_destroy(p->control);
+	apus_ctl_domain_shm_close(p);
 	apus_dp_netwatch_close(p->netwatch_fd);
 	free(p->scratch);
 	free(p->epoch);

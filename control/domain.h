@@ -49,6 +49,16 @@ struct apus_ctl_type_lookup_counters {
 	struct apus_counter withheld; /**< not answered: a stranger, or one that asks too much */
 };
 
+/** What happened to matches through shared memory. */
+struct apus_ctl_shm_counters {
+	struct apus_counter links;   /**< participants of this host connected to */
+	struct apus_counter matches; /**< matches that took this route */
+	struct apus_counter
+		fallbacks;          /**< matches with such a participant that go by the network */
+	struct apus_counter deaths; /**< processes found dead */
+	struct apus_counter malformed; /**< connections closed for what they said */
+};
+
 struct apus_ctl_filter_class;
 struct apus_ctl_type_credit;
 struct apus_ctl_type_verdict;
@@ -61,6 +71,7 @@ struct apus_ctl_builtin_pair {
 };
 
 struct apus_ctl_stats_file;
+struct apus_ctl_shm;
 
 /** When to assert liveliness; see domain_alive.c. */
 struct apus_ctl_alive {
@@ -120,6 +131,8 @@ struct apus_participant {
 	struct apus_ctl_type_lookup_counters type_counters;
 	struct apus_ctl_filter_class *filter_classes; /* of the application; domain_filter.c */
 	struct apus_ctl_alive alive;
+	struct apus_ctl_shm *shm; /* domain_shm.c; NULL: not configured */
+	struct apus_ctl_shm_counters shm_counters;
 	struct apus_ctl_stats_file *stats; /* domain_stats.c; NULL: none is kept */
 	int stats_fd;                      /* holds the lock on the counter file */
 	struct apus_mono stats_due;

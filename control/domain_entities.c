@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creating, changing and deleting writers and readers: graph, discovery and data plane in one step. */
 #include "control/domain.h"
+#include "control/domain_shm.h"
 
 #include "control/filter.h"
 
@@ -195,6 +196,13 @@ static void created(struct apus_participant *p, const struct apus_ctl_endpoint *
 
 /* --- writers ------------------------------------------------------------------------------------- */
 
+/* Slots for readers in shared memory. A group's sets are made of more than samples: they go by the network. */
+static uint32_t lent_slots(const struct apus_participant *p, const struct apus_writer *w,
+			   const struct apus_qos *qos)
+{
+	return w->publisher ? 0 : apus_ctl_domain_shm_lent(p, payload_bytes(p, w->type, qos));
+}
+
 static int make_dp_writer(struct apus_participant *p, struct apus_writer *w,
 			  const struct apus_qos *qos)
 {
@@ -216,7 +224,8 @@ static int make_dp_writer(struct apus_participant *p, struct apus_writer *w,
 			  .max_samples_per_instance = qos->max_samples_per_instance,
 			  .depth = qos->history == APUS_KEEP_LAST ? qos->depth : 0,
 			  .payload_bytes_max = payload_bytes(p, w->type, qos),
-			  .key_bytes_max = w->plan->max_bytes},
+			  .key_bytes_max = w->plan->max_bytes,
+			  .lent_slots = lent_slots(p, w, qos)},
 	};
 	size_t size = (w->type->size_bytes + 15) & ~(size_t)15;
 	int rc = apus_dp_writer_create(w->worker, &c, &w->dp);
@@ -359,6 +368,7 @@ void apus_writer_destroy(struct apus_writer *writer)
 		writer->publisher->member_count--;
 	if (apus_dp_is_finite(writer->dp->config.lease_ns))
 		apus_ctl_domain_alive_changed(p);
+	apus_ctl_domain_shm_forget(p, writer);
 	apus_ctl_domain_changed(p);
 	pthread_mutex_unlock(&p->lock);
 	free_writer(writer);

@@ -204,6 +204,11 @@ static const struct named domain_counters[] = {
 	COUNTER(apus_participant, type_counters.withheld, "types.withheld"),
 	COUNTER(apus_participant, malformed_records, "discovery.malformed"),
 	COUNTER(apus_participant, net_changes, "discovery.address_changes"),
+	COUNTER(apus_participant, shm_counters.links, "shm.links"),
+	COUNTER(apus_participant, shm_counters.matches, "shm.matches"),
+	COUNTER(apus_participant, shm_counters.fallbacks, "shm.fallbacks"),
+	COUNTER(apus_participant, shm_counters.deaths, "shm.deaths"),
+	COUNTER(apus_participant, shm_counters.malformed, "shm.malformed"),
 };
 
 static const struct named reader_counters[] = {

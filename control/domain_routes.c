@@ -6,6 +6,7 @@
  * that snapshots hand to the data plane.
  */
 #include "control/domain.h"
+#include "control/domain_shm.h"
 
 #include <string.h>
 
@@ -24,6 +25,7 @@ const char *apus_route_reason_text(int reason)
 	case APUS_ROUTE_ENDPOINT: return "the endpoint's own";
 	case APUS_ROUTE_PARTICIPANT: return "its participant's default";
 	case APUS_ROUTE_PROCESS: return "handed over inside the participant";
+	case APUS_ROUTE_SHM: return "through shared memory";
 	default: return "unknown";
 	}
 }
@@ -46,6 +48,10 @@ static void fill(const struct apus_participant *p, const struct apus_ctl_endpoin
 	out->matched = apus_ctl_graph_match(p->graph, w, r) != NULL;
 	if (w->is_local && r->is_local) {
 		out->data_reason = out->acks_reason = APUS_ROUTE_PROCESS;
+		return;
+	}
+	if (out->matched && apus_ctl_domain_shm_has(p, apus_ctl_graph_match(p->graph, w, r)->id)) {
+		out->data_reason = out->acks_reason = APUS_ROUTE_SHM;
 		return;
 	}
 	out->data_reason = (int)r->reason;

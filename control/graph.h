@@ -265,6 +265,10 @@ struct apus_ctl_match *apus_ctl_graph_match(const struct apus_ctl_graph *graph,
 					    const struct apus_ctl_endpoint *writer,
 					    const struct apus_ctl_endpoint *reader);
 
+/** A match begins afresh, as if it had ended and come about again, because its route has failed. Statuses do not count
+ *  it. */
+void apus_ctl_graph_renew_match(struct apus_ctl_graph *graph, struct apus_ctl_match *match);
+
 /** Takes the next dirty local endpoint, oldest first, with what was dirty; NULL if there is none. */
 struct apus_ctl_endpoint *apus_ctl_graph_take_dirty(struct apus_ctl_graph *graph,
 						    uint32_t *dirty_out);

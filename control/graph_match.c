@@ -265,6 +265,18 @@ static void end(struct apus_ctl_graph *g, struct apus_ctl_match *m)
 	g->match_ended = true;
 }
 
+void apus_ctl_graph_renew_match(struct apus_ctl_graph *g, struct apus_ctl_match *m)
+{
+	struct apus_ctl_endpoint *ends[2] = {endpoint_at(g, m->writer), endpoint_at(g, m->reader)};
+
+	if (g->match_end)
+		g->match_end(g->match_end_user, m);
+	m->id = ++g->match_last_id;
+	for (int i = 0; i < 2; i++)
+		if (ends[i]->is_local)
+			apus_ctl_graph_mark_dirty(g, ends[i], APUS_CTL_DIRTY_MATCHES);
+}
+
 void apus_ctl_graph_match_builtin(struct apus_ctl_graph *g, struct apus_ctl_endpoint *ours,
 				  struct apus_ctl_endpoint *theirs)
 {

@@ -121,6 +121,21 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	AUTO("control.core", "", "auto", "auto | 0…1023", 0, 1023, control_core,
 	     "Core of the control thread; auto leaves it to the scheduler."),
 
+	/* Shared memory. */
+	SWITCH("shm", "off", shm,
+	       "Whether matches with participants of this host and user, where they have it on, too, go "
+	       "through shared memory."),
+	TEXT("shm.directory", "", "path, up to 60 bytes", APUS_CTL_KIND_TEXT, shm_directory,
+	     "Where participants of this host meet; empty: $XDG_RUNTIME_DIR/apus, else /tmp/apus-UID. "
+	     "Only its owner may enter it."),
+	NUMBER("shm.slots", "samples", "256", "16…65536", 16, 65536, shm_slots,
+	       "Samples of one writer that may be out with readers of other processes, beyond its history; "
+	       "large samples: as many as 8 MiB hold, at least 16."),
+	NUMBER("shm.readers", "readers", "8", "1…1024", 1, 1024, shm_readers,
+	       "Readers that share a writer's slots evenly; the others are served by the network."),
+	NUMBER("shm.matches", "matches", "256", "1…65536", 1, 65536, shm_matches,
+	       "Matches of the participant that may go through shared memory."),
+
 	/* The reliable protocol. */
 	DURATION("heartbeat.period", "100ms", "1ms…1h", MS, 3600 * SEC, heartbeat_period_ns,
 		 "Time between the heartbeats of a writer that waits for acknowledgements."),

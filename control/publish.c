@@ -205,7 +205,11 @@ static void forget_filter(struct apus_ctl_publisher *p, const struct apus_ctl_ma
 
 static void on_match_end(void *user, const struct apus_ctl_match *match)
 {
-	forget_filter(user, match);
+	struct apus_ctl_publisher *p = user;
+
+	forget_filter(p, match);
+	if (p->config.match_ended)
+		p->config.match_ended(p->config.user, match);
 }
 
 /* May this writer leave out what this reader rejects? */
@@ -344,15 +348,22 @@ static bool is_trusted(const struct apus_ctl_publisher *p, const struct apus_ctl
 	       is_builtin_class(p, reader->record);
 }
 
-static void fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *writer,
+/* False: the match has no route yet. */
+static bool fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *writer,
 			const struct apus_ctl_match *match, struct generation *g,
 			struct apus_dp_reader_match *out)
 {
 	const struct apus_ctl_endpoint *reader =
 		apus_ctl_graph_endpoint_at(p->graph, match->reader);
 	const struct apus_wire_participant_record *participant = &reader->participant->record;
-	struct apus_ctl_shared_filter *filter = filter_of(p, match, writer, reader);
+	struct apus_ctl_shared_filter *filter;
+	struct apus_dp_shm_out *shm = NULL;
 
+	if (p->config.route_out && !writer->is_builtin && !reader->is_local &&
+	    p->config.route_out(p->config.user, match, writer, reader, &shm) ==
+		    APUS_CTL_ROUTE_PENDING)
+		return false;
+	filter = filter_of(p, match, writer, reader);
 	*out = (struct apus_dp_reader_match){
 		.guid = reader->guid,
 		.match_id = match->id,
@@ -364,6 +375,7 @@ static void fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endp
 						      participant->expects_inline_qos),
 		.unicast = reader->unicast,
 		.multicast = reader->multicast,
+		.shm = shm,
 	};
 	if (!reader->is_builtin && reader->record->filter.present)
 		out->filter_generation = (uint64_t)reader->generation;
@@ -374,14 +386,20 @@ static void fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endp
 		memcpy(out->filter_signature, p->filters[match->idx].signature,
 		       sizeof(out->filter_signature));
 	}
+	return true;
 }
 
-static void fill_writer(const struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *reader,
+static bool fill_writer(const struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *reader,
 			const struct apus_ctl_match *match, struct apus_dp_writer_match *out)
 {
 	const struct apus_ctl_endpoint *writer =
 		apus_ctl_graph_endpoint_at(p->graph, match->writer);
+	struct apus_dp_shm_in *shm = NULL;
 
+	if (p->config.route_in && !reader->is_builtin && !writer->is_local &&
+	    p->config.route_in(p->config.user, match, writer, reader, &shm) ==
+		    APUS_CTL_ROUTE_PENDING)
+		return false;
 	*out = (struct apus_dp_writer_match){
 		.guid = writer->guid,
 		.match_id = match->id,
@@ -391,6 +409,7 @@ static void fill_writer(const struct apus_ctl_publisher *p, const struct apus_ct
 		.lease_ns = APUS_INFINITE_NS,
 		.lifespan_ns = APUS_INFINITE_NS,
 		.unicast = writer->unicast,
+		.shm = shm,
 	};
 	if (!writer->is_builtin) {
 		out->filter_trusted = !writer->is_local && is_trusted(p, reader, writer);
@@ -402,6 +421,7 @@ static void fill_writer(const struct apus_ctl_publisher *p, const struct apus_ct
 		out->lease_ns = writer->record->qos.lease_ns;
 		out->lifespan_ns = writer->record->qos.lifespan_ns;
 	}
+	return true;
 }
 
 /* Both kinds of match begin with their GUID. */
@@ -467,7 +487,8 @@ static bool publish_writer(struct apus_ctl_publisher *p, struct apus_ctl_endpoin
 	p->stamp++;
 	snapshot = g->snapshot;
 	while ((m = apus_ctl_graph_next_match(p->graph, e, m)))
-		fill_reader(p, e, m, g, &snapshot->match[snapshot->match_count++]);
+		snapshot->match_count +=
+			fill_reader(p, e, m, g, &snapshot->match[snapshot->match_count]);
 	if (!make_index(e->local.type, g, old)) {
 		free_generation(p, g);
 		return false;
@@ -503,7 +524,8 @@ static bool publish_reader(struct apus_ctl_publisher *p, struct apus_ctl_endpoin
 		g->filter[g->filter_count++] = apus_ctl_filter_pool_hold(s->filter);
 	}
 	while ((m = apus_ctl_graph_next_match(p->graph, e, m)))
-		fill_writer(p, e, m, &snapshot->match[snapshot->match_count++]);
+		snapshot->match_count +=
+			fill_writer(p, e, m, &snapshot->match[snapshot->match_count]);
 	qsort(snapshot->match, snapshot->match_count, sizeof(snapshot->match[0]), by_guid);
 	s->current = g;
 	apus_dp_reader_publish(p->config.epoch, e->local.reader_port, snapshot, &epoch);

@@ -19,6 +19,16 @@
 
 struct apus_ctl_publisher;
 
+struct apus_dp_shm_in;
+struct apus_dp_shm_out;
+
+/** Which way a match with another process goes. */
+enum apus_ctl_route {
+	APUS_CTL_ROUTE_NETWORK,
+	APUS_CTL_ROUTE_PENDING, /**< not settled yet: the match is in no snapshot; the endpoint becomes dirty then */
+	APUS_CTL_ROUTE_SHM
+};
+
 /** What a publisher needs. */
 struct apus_ctl_publisher_config {
 	struct apus_dp_epoch *epoch;
@@ -37,6 +47,18 @@ struct apus_ctl_publisher_config {
 	/** Called after each publication and status change (dirty: APUS_CTL_DIRTY_… bits): to kick a worker
 	 *  and wake waiters. May be NULL. */
 	void (*published)(void *user, struct apus_ctl_endpoint *endpoint, uint32_t dirty);
+	/** Questions about the route of a match with a remote endpoint, asked at every publication; NULL: all go by
+	 *  the network. The answer to one match is PENDING for a while, then always the same. */
+	enum apus_ctl_route (*route_out)(void *user, const struct apus_ctl_match *match,
+					 const struct apus_ctl_endpoint *writer,
+					 const struct apus_ctl_endpoint *reader,
+					 struct apus_dp_shm_out **out);
+	enum apus_ctl_route (*route_in)(void *user, const struct apus_ctl_match *match,
+					const struct apus_ctl_endpoint *writer,
+					const struct apus_ctl_endpoint *reader,
+					struct apus_dp_shm_in **in_out);
+	/** A match has ended; with the next publication it is in no snapshot. May be NULL. */
+	void (*match_ended)(void *user, const struct apus_ctl_match *match);
 	void *user;
 };
 

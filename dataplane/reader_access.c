@@ -83,6 +83,9 @@ static void retry_shm(struct apus_dp_reader_state *s, struct apus_mono now)
 {
 	s->shm_stalled = false;
 	apus_dp_shm_drain(s, now);
+	/* It went to sleep without this ring's bell up. */
+	if (s->reader->worker->shm_dozing)
+		apus_dp_worker_wake(s->reader->worker);
 }
 
 void apus_dp_reader_ask_again(struct apus_dp_reader *reader, struct apus_mono now)

@@ -64,15 +64,17 @@ static void join_ring(struct apus_dp_reader_state *s, struct apus_dp_shm_in *shm
 		return;
 	s->shm_next = s->reader->worker->shm_first;
 	s->reader->worker->shm_first = s;
-	/* Its bell is down: the thread must look at it before it sleeps again. */
-	if (s->reader->worker->shm_dozing)
-		apus_dp_worker_wake(s->reader->worker);
+	/* This may be another thread's turn, and the worker's asleep: it must raise this bell, too. */
+	apus_dp_worker_wake(s->reader->worker);
 }
 
 static void end_state(struct apus_dp_reader *r, uint32_t idx, struct apus_mono now)
 {
 	struct apus_dp_reader_state *s = &r->states[idx];
 
+	/* A writer that has left, or was killed, had published what is in the ring. */
+	if (s->shm)
+		apus_dp_shm_drain_all(s, now);
 	apus_dp_reader_drop_held(s);
 	apus_dp_group_unmatch(s, now);
 	s->match_id = 0;

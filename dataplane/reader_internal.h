@@ -55,6 +55,8 @@ void apus_dp_reader_arrive(struct apus_dp_reader_state *s, const struct apus_dp_
 
 /** reader_shm.c: takes a burst of samples out of the ring of a match. */
 int apus_dp_shm_drain(struct apus_dp_reader_state *s, struct apus_mono now);
+/** The same until it is empty, or nothing more is admitted. */
+void apus_dp_shm_drain_all(struct apus_dp_reader_state *s, struct apus_mono now);
 
 /** reader_hold.c: keeps a sample that arrived out of order. */
 void apus_dp_reader_hold_back(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in);

@@ -159,6 +159,18 @@ int apus_dp_shm_drain(struct apus_dp_reader_state *s, struct apus_mono now)
 	return n;
 }
 
+void apus_dp_shm_drain_all(struct apus_dp_reader_state *s, struct apus_mono now)
+{
+	/* Not as long as somebody goes on writing. */
+	for (uint32_t n = 0; n < s->shm->ring.capacity;) {
+		int taken = apus_dp_shm_drain(s, now);
+
+		if (taken == 0)
+			return;
+		n += (uint32_t)taken;
+	}
+}
+
 int apus_dp_shm_receive(struct apus_dp_worker *worker, struct apus_mono now)
 {
 	int n = 0;

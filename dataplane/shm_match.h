@@ -61,6 +61,8 @@ struct apus_dp_shm_out {
 	uint32_t quota;  /* slots the reader may have at a time */
 	apus_seq cursor; /* everything up to here was put into the ring, or passed over */
 	apus_seq before; /* the last number in the ring; 0: none */
+	struct apus_mono
+		moved; /* when the reader last got further, or owed nothing; 0: never looked */
 	struct apus_counter pushed;
 	struct apus_counter displaced; /* taken back from a full best-effort ring */
 	struct apus_counter dropped;   /* best effort: quota used up */

@@ -55,7 +55,9 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	    !w->by_addr)
 		goto fail;
 	memset(w->states, 0, config->match_max * sizeof(*w->states));
-	rc = apus_dp_cache_init(&w->cache, &config->cache, worker->config.segment_flags);
+	rc = apus_dp_cache_init(&w->cache, &config->cache,
+				worker->config.segment_flags |
+					(config->cache.lent_slots ? APUS_SHM_OWN : 0));
 	if (rc == 0)
 		rc = apus_dp_writer_filter_init(w);
 	if (rc == 0)

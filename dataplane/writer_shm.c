@@ -132,8 +132,28 @@ static apus_seq admitted(struct apus_dp_shm_out *end)
 	return (apus_seq)apus_shm_load(&r->out->cells[at * APUS_SHM_DESC_WORDS], relaxed) - 1;
 }
 
+/* A reader that admits nothing for the configured time while there is something for it is waited for no more
+ * (writer_demote.c), until it goes on. Returns true if that has changed. */
+static bool judge_silence(struct apus_dp_writer *w, struct apus_dp_writer_state *s, bool further,
+			  struct apus_mono now)
+{
+	struct apus_dp_shm_out *end = s->shm;
+
+	if (further || s->acked >= w->sent || end->moved.ns == 0) {
+		end->moved = now;
+		return further && apus_dp_writer_heard(w, s);
+	}
+	if (s->demoted || w->worker->config.demote_ns <= 0 ||
+	    now.ns - end->moved.ns < w->worker->config.demote_ns)
+		return false;
+	s->demoted = true;
+	apus_counter_add(&w->counters.demotions, 1);
+	apus_dp_writer_derive(w);
+	return true;
+}
+
 /* Takes back what readers returned, and notes how far they have come. True if somebody has come further. */
-static bool collect_all(struct apus_dp_writer *w)
+static bool collect_all(struct apus_dp_writer *w, struct apus_mono now)
 {
 	bool moved = false;
 
@@ -144,12 +164,17 @@ static bool collect_all(struct apus_dp_writer *w)
 		if (!s->shm)
 			continue;
 		collect(s->shm);
-		seq = s->reliable ? admitted(s->shm) : s->shm->cursor;
-		if (seq <= s->acked)
+		if (!s->reliable)
 			continue;
-		s->acked = seq;
-		apus_dp_writer_owing_moved(w, s);
-		moved = true;
+		seq = admitted(s->shm);
+		if (seq > s->acked) {
+			s->acked = seq;
+			apus_dp_writer_owing_moved(w, s);
+			moved = true;
+			(void)judge_silence(w, s, true, now);
+		} else {
+			moved |= judge_silence(w, s, false, now);
+		}
 	}
 	return moved;
 }
@@ -193,7 +218,7 @@ void apus_dp_writer_serve_shm(struct apus_dp_writer *w, struct apus_mono now)
 
 void apus_dp_writer_look_at_shm(struct apus_dp_writer *w, struct apus_mono now)
 {
-	if (collect_all(w))
+	if (collect_all(w, now))
 		apus_dp_writer_settle(w);
 	apus_dp_writer_serve_shm(w, now);
 }

@@ -411,6 +411,7 @@ enum apus_route_reason {
 	APUS_ROUTE_ENDPOINT, /**< the nearest of the endpoint's own addresses */
 	APUS_ROUTE_PARTICIPANT, /**< the nearest of its participant's default addresses */
 	APUS_ROUTE_PROCESS,     /**< both are this participant's: handed over without an address */
+	APUS_ROUTE_SHM, /**< both are on this host: through shared memory, without an address */
 };
 
 /** Bytes of an address as text: "udp4://127.0.0.1:7411". */
