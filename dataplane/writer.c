@@ -173,6 +173,8 @@ void apus_dp_writer_settle(struct apus_dp_writer *writer)
 
 	if (writer->owing_count && writer->states[writer->owing[0]].acked < low)
 		low = writer->states[writer->owing[0]].acked;
+	if (writer->paces && apus_dp_writer_pace_low(writer) <= low)
+		low = apus_dp_writer_pace_low(writer) - 1;
 	if (!writer->config.transient_local)
 		apus_dp_cache_remove_to(&writer->cache, low);
 	writer->min_acked = low;
@@ -382,8 +384,10 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 	/* In place: it is the slot's own, and nobody else's until it is added. */
 	struct apus_dp_entry *e = &writer->cache.entries[slot];
 	uint32_t displaced, instance_idx;
-	int rc = reserve(writer, change, &instance_idx, now);
+	int rc;
 
+	apus_dp_writer_pace_flush(writer);
+	rc = reserve(writer, change, &instance_idx, now);
 	if (rc != 0)
 		return rc;
 	if (would_displace_held(writer, instance_idx))

@@ -141,6 +141,8 @@ struct apus_dp_writer_state {
 	uint32_t window_limit;    /* up to here it grows fast */
 	uint32_t window_bytes;    /* of small samples that may be on their way: writer_window.c */
 	uint32_t unsent_fragment; /* first unsent one of that sample */
+	apus_seq rest_seq;        /* best effort: this sample's fragments … */
+	uint32_t rest_fragment;   /* … from here on wait for pace_timer; 0 = none */
 	bool held_up;             /* those wait for an acknowledgement, too */
 	apus_seq answered_seq;    /* fragments of the last answer to a NACK_FRAG */
 	uint32_t answered_first, answered_last;
@@ -240,6 +242,7 @@ struct apus_dp_writer {
 	uint32_t held_bytes;   /* payload of sent + 1 … last */
 	uint32_t held_largest; /* of its samples */
 	struct apus_mono held_since; /* begin of a batch */
+	bool paces;                  /* some state may have a rest_seq */
 	uint32_t suspended;          /* > 0: everything is held until resumed */
 	uint64_t written_bytes;      /* payload of all samples ever written */
 	apus_seq min_acked;          /* lowest `acked` of those who owe; `sent` without any */
@@ -323,6 +326,9 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 void apus_dp_writer_release(struct apus_dp_writer *writer, struct apus_mono now);
 /** After writes with `more`: sends what is held unless the batch has room and time left. */
 void apus_dp_writer_many_done(struct apus_dp_writer *writer, struct apus_mono now);
+/** Sends at once what is left of large samples for best-effort readers: before the next write, and at the end. Part
+ *  of the turn, as release is. */
+void apus_dp_writer_pace_flush(struct apus_dp_writer *writer);
 /** From now on everything is held; calls nest. */
 void apus_dp_writer_suspend(struct apus_dp_writer *writer);
 /** Ends one suspension; with the last one everything held is sent. */

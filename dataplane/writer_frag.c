@@ -20,7 +20,7 @@
  * is sent to it unasked too, in portions of push_bytes every PACE_NS, and the HEARTBEAT that makes it request
  * comes at the end.
  *
- * A best-effort reader gets it all: it could not ask.
+ * A best-effort reader gets it all: it could not ask. If all readers of a destination are, see writer_pace.c.
  */
 #include "dataplane/writer_internal.h"
 
@@ -43,19 +43,18 @@
 #define AHEAD_BYTES   ((uint32_t)1024 * 1024)
 
 /* Time between portions of a large sample for a foreign reader. */
-#define PACE_NS APUS_NS_PER_MS
+#define PACE_NS APUS_DP_WRITER_PACE_NS
 
-static uint32_t fragment_count(const struct apus_dp_writer *w, uint32_t slot)
+uint32_t apus_dp_writer_fragment_count(const struct apus_dp_writer *w, uint32_t slot)
 {
 	uint32_t size = w->worker->config.fragment_bytes;
 
 	return (w->cache.entries[slot].payload_bytes + size - 1) / size;
 }
 
-/* Fragment number n (1 …) of a sample. */
-static void put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
-			 const struct apus_dp_addr *to, const struct apus_prefix *dest,
-			 struct apus_eid reader)
+void apus_dp_writer_put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
+				 const struct apus_dp_addr *to, const struct apus_prefix *dest,
+				 struct apus_eid reader)
 {
 	const struct apus_dp_entry *e = &w->cache.entries[slot];
 	uint32_t size = w->worker->config.fragment_bytes;
@@ -170,7 +169,7 @@ static uint64_t room(const struct apus_dp_writer *w, uint32_t slot, uint32_t des
 static uint32_t fitting(const struct apus_dp_writer *w, uint32_t slot, uint64_t bytes)
 {
 	uint64_t n = bytes / w->worker->config.fragment_bytes;
-	uint32_t count = fragment_count(w, slot);
+	uint32_t count = apus_dp_writer_fragment_count(w, slot);
 
 	return n < count ? (uint32_t)n : count;
 }
@@ -203,15 +202,20 @@ bool apus_dp_writer_push(struct apus_dp_writer *w, uint32_t slot, uint32_t desti
 	uint32_t count = fitting(w, slot, room(w, slot, destination));
 	bool later = d->reliable;
 
+	if (!d->reliable) {
+		apus_dp_writer_pace_begin(w, slot, destination, now);
+		return true;
+	}
 	for (uint32_t n = 1; n <= count; n++)
-		put_fragment(w, slot, n, &d->addr, d->one_participant ? &d->prefix : NULL, d->eid);
+		apus_dp_writer_put_fragment(w, slot, n, &d->addr,
+					    d->one_participant ? &d->prefix : NULL, d->eid);
 	for (uint32_t i = 0; d->reliable && i < d->state_count; i++) {
 		struct apus_dp_writer_state *s = apus_dp_writer_behind(w, destination, i);
 
 		if (!s->reliable)
 			continue;
 		note_pushed(s, w->cache.entries[slot].seq, count);
-		if (count < fragment_count(w, slot) && rest_follows(w, s, slot))
+		if (count < apus_dp_writer_fragment_count(w, slot) && rest_follows(w, s, slot))
 			leave_rest(w, s, w->cache.entries[slot].seq, count + 1, now);
 		later &= s->unsent_seq != 0;
 	}
@@ -269,7 +273,8 @@ static void push_portion(struct apus_dp_writer *w, struct apus_dp_writer_state *
 									     : s->acked + 1);
 
 	for (; slot != NONE; slot = w->cache.entries[slot].next) {
-		uint32_t n = unsent_from(w, s, slot), count = fragment_count(w, slot), first = n;
+		uint32_t n = unsent_from(w, s, slot),
+			 count = apus_dp_writer_fragment_count(w, slot), first = n;
 
 		s->held_up = n && is_far_ahead(w, s, slot);
 		if (s->held_up) {
@@ -278,7 +283,7 @@ static void push_portion(struct apus_dp_writer *w, struct apus_dp_writer_state *
 			return;
 		}
 		for (; n && n <= count && budget >= size; n++, budget -= size)
-			put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
+			apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
 		if (n > first) {
 			note_pushed(s, w->cache.entries[slot].seq, n - 1);
 			note_sent(s, w->cache.entries[slot].seq, first, n - 1, now);
@@ -316,6 +321,8 @@ void apus_dp_writer_pace_fn(struct apus_dp_timer *timer, struct apus_mono now)
 		push_portion(w, s, now);
 		more |= s->unsent_seq != 0;
 	}
+	if (w->paces)
+		more |= apus_dp_writer_pace_on(w);
 	if (more)
 		apus_dp_wheel_arm(&w->worker->wheel, timer, apus_mono_add(now, PACE_NS));
 	else
@@ -327,11 +334,11 @@ static bool push_rest(struct apus_dp_writer *w, struct apus_dp_writer_state *s, 
 		      uint32_t from)
 {
 	uint64_t before = outstanding(w, s, slot);
-	uint32_t count = fragment_count(w, slot), n = from;
+	uint32_t count = apus_dp_writer_fragment_count(w, slot), n = from;
 	uint32_t to = before < s->push_bytes ? fitting(w, slot, s->push_bytes - before) : 0;
 
 	for (; n <= to; n++)
-		put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
+		apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
 	if (n > from)
 		note_pushed(s, w->cache.entries[slot].seq, n - 1);
 	s->unsent_seq = w->cache.entries[slot].seq;
@@ -379,7 +386,7 @@ uint32_t apus_dp_writer_push_again(struct apus_dp_writer *w, uint32_t slot,
 	if (s->pushed_seq == seq)
 		shrink(s); /* not one fragment has come */
 	for (uint32_t n = 1; n <= count; n++)
-		put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
+		apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
 	note_pushed(s, seq, count);
 	return count * w->worker->config.fragment_bytes;
 }
@@ -459,7 +466,7 @@ static void send_copy(struct apus_dp_writer *w, struct apus_dp_writer_state *s, 
 	for (uint32_t i = 0; i < sent->num_bits && *budget >= size; i++) {
 		if (!apus_wire_bit_test(sent->bitmap, i))
 			continue;
-		put_fragment(w, slot, sent->base + i, &s->addr, &s->prefix, s->eid);
+		apus_dp_writer_put_fragment(w, slot, sent->base + i, &s->addr, &s->prefix, s->eid);
 		*budget -= size;
 	}
 }
@@ -468,7 +475,8 @@ static void send_copy(struct apus_dp_writer *w, struct apus_dp_writer_state *s, 
 static void answer(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint32_t slot,
 		   const struct apus_wire_nack_frag *nack, struct apus_mono now)
 {
-	uint32_t count = fragment_count(w, slot), size = w->worker->config.fragment_bytes;
+	uint32_t count = apus_dp_writer_fragment_count(w, slot),
+		 size = w->worker->config.fragment_bytes;
 	uint32_t budget = apus_dp_prefix_asks_late(&s->prefix)
 				  ? at_least(s->push_bytes, LATE_ANSWER_BYTES)
 				  : s->push_bytes;
@@ -486,7 +494,7 @@ static void answer(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uin
 			apus_counter_add(&w->counters.suppressed, 1);
 			continue;
 		}
-		put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
+		apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
 		(void)apus_wire_fragset_add(&sent, n);
 		sent_count++;
 		budget -= size;

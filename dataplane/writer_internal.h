@@ -21,6 +21,9 @@
  *  to the one before have crossed (nackSuppressionDuration of RTPS 2.5 §8.4.7.1). */
 #define APUS_DP_SUPPRESS_NS (APUS_NS_PER_MS / 2)
 
+/** Time between portions of a large sample that is sent unasked. */
+#define APUS_DP_WRITER_PACE_NS APUS_NS_PER_MS
+
 /** Bytes of large samples sent unasked at first; see writer_frag.c. */
 #define APUS_DP_PUSH_FIRST_BYTES ((uint32_t)96 * 1024)
 
@@ -257,6 +260,22 @@ bool apus_dp_writer_push(struct apus_dp_writer *w, uint32_t slot, uint32_t desti
 			 struct apus_mono now);
 /** An Apus reader with unsent_seq has acknowledged more: sends on as far as its window goes. */
 void apus_dp_writer_push_on(struct apus_dp_writer *w, struct apus_dp_writer_state *s);
+/** Number of fragments of a large sample. */
+uint32_t apus_dp_writer_fragment_count(const struct apus_dp_writer *w, uint32_t slot);
+/** Puts fragment number n (1 …) of a sample. */
+void apus_dp_writer_put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
+				 const struct apus_dp_addr *to, const struct apus_prefix *dest,
+				 struct apus_eid reader);
+
+/** writer_pace.c: sends the beginning of a large sample to a destination whose readers are all best-effort; the
+ *  rest follows by the timer. */
+void apus_dp_writer_pace_begin(struct apus_dp_writer *w, uint32_t slot, uint32_t destination,
+			       struct apus_mono now);
+/** A portion of each such rest; true if something is left. */
+bool apus_dp_writer_pace_on(struct apus_dp_writer *w);
+/** The lowest number that some rest is of; only while `paces`. */
+apus_seq apus_dp_writer_pace_low(const struct apus_dp_writer *w);
+
 /** Timer function of pace_timer. */
 void apus_dp_writer_pace_fn(struct apus_dp_timer *timer, struct apus_mono now);
 /** Sends up to `budget` bytes of a large sample that a reader asked for as a whole. Returns the bytes. */

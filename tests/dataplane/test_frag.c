@@ -203,6 +203,34 @@ static void test_best_effort(void **state)
 	finish();
 }
 
+/* A megabyte passes through a buffer of 92 datagrams although nobody can ask for what that drops; what is left of it
+ * leaves with the next write. */
+static void test_best_effort_is_paced(void **state)
+{
+	struct wire_options o = {.depth = 1, .max_samples = 1, .blob_bytes = MB, .assembly_max = 2};
+	const uint32_t fragments = (MB + 12 + 1343) / 1344;
+
+	(void)state;
+	begin(APUS, 1344, &o);
+	p.a_to_b.capacity = 92;
+	for (uint32_t i = 1; i <= 3; i++) {
+		assert_int_equal(wire_write_blob(&p, &e, MB), 0);
+		assert_in_range(apus_counter_get(&e.writer->counters.fragments),
+				(i - 1) * fragments + 1, (i - 1) * fragments + 92);
+		assert_false(apus_dp_writer_acked(e.writer, (apus_seq)i));
+		wire_run(&p, 40 * APUS_NS_PER_MS);
+		take_all();
+		assert_int_equal(taken_count, i);
+		assert_true(apus_dp_writer_acked(e.writer, (apus_seq)i));
+		assert_int_equal(apus_counter_get(&e.writer->counters.fragments), i * fragments);
+	}
+	assert_int_equal(wire_write_blob(&p, &e, MB), 0);
+	assert_int_equal(wire_write_blob(&p, &e, 1000), 0);
+	assert_int_equal(apus_counter_get(&e.writer->counters.fragments), 4 * fragments);
+	assert_true(apus_dp_writer_acked(e.writer, 5));
+	finish();
+}
+
 /* KEEP_LAST(1): what is displaced while it is on its way is given up, and the newest arrives. */
 static void test_displaced_on_the_way(void **state)
 {
@@ -344,6 +372,7 @@ int main(void)
 		cmocka_unit_test(test_edges_bad_wire),
 		cmocka_unit_test(test_repair_cost),
 		cmocka_unit_test(test_best_effort),
+		cmocka_unit_test(test_best_effort_is_paced),
 		cmocka_unit_test(test_displaced_on_the_way),
 		cmocka_unit_test(test_forged),
 		cmocka_unit_test(test_requests_are_not_amplified),
