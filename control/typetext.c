@@ -3,7 +3,7 @@
  * A type as IDL text, for people: what apus_type_to_idl() prints compiles to a type of the same layout,
  * though not of the same hash (typedefs are gone, arrays have one dimension).
  *
- * Named types are printed before what uses them, each once, in its module.
+ * Named types are printed before what uses them, each once, in its module; a module is left only for another.
  */
 #include <apus/type.h>
 
@@ -18,6 +18,9 @@ struct printer {
 	size_t bytes, used; /* used: as if there were room for all */
 	const struct apus_type **done;
 	uint32_t done_count, done_room;
+	const char *modules; /* those open, as in the name they are from: with their colons */
+	size_t modules_bytes;
+	int depth; /* their number */
 	bool failed;
 };
 
@@ -96,28 +99,51 @@ static void put_type(struct printer *p, const struct apus_type *type)
 	}
 }
 
-/* Opens the modules of a name; returns how many, and its last part. */
-static int open_modules(struct printer *p, const char *name, const char **last_out)
+static void indent(struct printer *p)
 {
-	const char *colons;
-	int count = 0;
-
-	while ((colons = strstr(name, "::"))) {
-		put(p, "module %.*s { ", (int)(colons - name), name);
-		name = colons + 2;
-		count++;
-	}
-	if (count)
-		put(p, "\n");
-	*last_out = name;
-	return count;
+	put(p, "%*s", 2 * p->depth, "");
 }
 
-static void close_modules(struct printer *p, int count)
+/* Closes the modules behind the first `keep` bytes of their names. */
+static void close_modules(struct printer *p, size_t keep)
 {
-	for (int i = 0; i < count; i++)
-		put(p, "%s", i ? " };" : "};");
-	put(p, count ? "\n\n" : "\n");
+	const char *end = p->modules + p->modules_bytes, *at = p->modules + keep;
+
+	while (at < end) {
+		at = strstr(at, "::") + 2;
+		p->depth--;
+		indent(p);
+		put(p, "};\n");
+	}
+	p->modules_bytes = keep;
+}
+
+/* Has the modules of a name open, and no others; returns its last part. */
+static const char *enter_modules(struct printer *p, const char *name)
+{
+	const char *last = name, *colons;
+	size_t common = 0;
+
+	while ((colons = strstr(last, "::"))) {
+		size_t bytes = (size_t)(colons + 2 - name);
+
+		last = colons + 2;
+		/* Equal so far: then equal parts, too. */
+		if (bytes <= p->modules_bytes && memcmp(name, p->modules, bytes) == 0)
+			common = bytes;
+	}
+	close_modules(p, common);
+	if (p->used)
+		put(p, "\n");
+	for (const char *at = name + common; at < last; at = colons + 2) {
+		colons = strstr(at, "::");
+		indent(p);
+		put(p, "module %.*s {\n", (int)(colons - at), at);
+		p->depth++;
+	}
+	p->modules_bytes = (size_t)(last - name);
+	p->modules = p->modules_bytes ? name : ""; /* an unnamed one's does not last */
+	return last;
 }
 
 /* ---- declarations ------------------------------------------------------------------------------- */
@@ -135,6 +161,7 @@ static void put_extensibility(struct printer *p, const struct apus_type *type)
 {
 	static const char *const words[] = {"@final", "@appendable", "@mutable"};
 
+	indent(p);
 	put(p, "%s ", words[type->extensibility]);
 }
 
@@ -146,6 +173,7 @@ static void put_struct(struct printer *p, const struct apus_type *type, const ch
 		const struct apus_member *m = &type->members[i];
 		uint32_t expected = i ? type->members[i - 1].id + 1 : 0;
 
+		indent(p);
 		put(p, "  ");
 		if (m->id != expected)
 			put(p, "@id(%" PRIu32 ") ", m->id);
@@ -153,6 +181,7 @@ static void put_struct(struct printer *p, const struct apus_type *type, const ch
 		    m->external ? "@external " : "", m->must_understand ? "@must_understand " : "");
 		put_member_name(p, m);
 	}
+	indent(p);
 	put(p, "};\n");
 }
 
@@ -180,12 +209,14 @@ static void put_union(struct printer *p, const struct apus_type *type, const cha
 	for (uint32_t i = 0; i < type->member_count; i++) {
 		const struct apus_member *m = &type->members[i];
 
+		indent(p);
 		put(p, "  ");
 		for (uint32_t j = 0; j < m->case_count; j++)
 			put_label(p, type->element, m->cases[j]);
 		put(p, "%s%s", m->is_default ? "default: " : "", m->external ? "@external " : "");
 		put_member_name(p, m);
 	}
+	indent(p);
 	put(p, "};\n");
 }
 
@@ -193,6 +224,7 @@ static void put_labels(struct printer *p, const struct apus_type *type, const ch
 {
 	bool is_enum = type->kind == APUS_KIND_ENUM;
 
+	indent(p);
 	if (type->bit_bound && type->bit_bound != 32)
 		put(p, "@bit_bound(%u) ", type->bit_bound);
 	put(p, "%s %s { ", is_enum ? "enum" : "bitmask", name);
@@ -233,7 +265,6 @@ static void declare(struct printer *p, const struct apus_type *type)
 {
 	char unnamed[32];
 	const char *name;
-	int modules = 0;
 
 	if (!type || index_of(p, type) >= 0 || p->failed)
 		return;
@@ -243,25 +274,23 @@ static void declare(struct printer *p, const struct apus_type *type)
 	if (!is_declared(type) || !remember(p, type))
 		return;
 	snprintf(unnamed, sizeof(unnamed), "unnamed_%d", index_of(p, type));
-	name = unnamed;
-	if (type->name)
-		modules = open_modules(p, type->name, &name);
+	name = enter_modules(p, type->name ? type->name : unnamed);
 	if (type->kind == APUS_KIND_STRUCT)
 		put_struct(p, type, name);
 	else if (type->kind == APUS_KIND_UNION)
 		put_union(p, type, name);
 	else
 		put_labels(p, type, name);
-	close_modules(p, modules);
 }
 
 int apus_type_to_idl(const struct apus_type *type, char *text_out, size_t text_bytes)
 {
-	struct printer p = {.out = text_out, .bytes = text_bytes};
+	struct printer p = {.out = text_out, .bytes = text_bytes, .modules = ""};
 
 	if (apus_type_check(type) != 0 || (!text_out && text_bytes))
 		return APUS_EINVAL;
 	declare(&p, type);
+	close_modules(&p, 0);
 	free(p.done);
 	if (p.failed)
 		return APUS_ENOMEM;

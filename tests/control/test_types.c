@@ -323,6 +323,81 @@ static void test_budgets(void **state)
 	apus_ctl_types_destroy(types);
 }
 
+/* ---- text --------------------------------------------------------------------------------------- */
+
+/* Modules are entered once where that can be, nothing trails, and text that has no room is refused. */
+static void test_text(void **state)
+{
+	static const char expected[] = "module a {\n"
+				       "  module b {\n"
+				       "    @final struct P {\n"
+				       "      long x;\n"
+				       "    };\n"
+				       "\n"
+				       "    enum C { R, @value(5) G };\n"
+				       "  };\n"
+				       "\n"
+				       "  @appendable struct Q {\n"
+				       "    a::b::P p;\n"
+				       "    sequence<a::b::C, 4> c;\n"
+				       "  };\n"
+				       "};\n"
+				       "\n"
+				       "@mutable struct T {\n"
+				       "  @id(7) @key long k;\n"
+				       "  a::Q q;\n"
+				       "};\n";
+	static const struct apus_label labels[] = {{"R", 0}, {"G", 5}};
+	static const struct apus_type color = {.name = "a::b::C",
+					       .kind = APUS_KIND_ENUM,
+					       .size_bytes = 4,
+					       .align_bytes = 4,
+					       .labels = labels,
+					       .label_count = 2};
+	static const struct apus_type colors = {.kind = APUS_KIND_SEQUENCE,
+						.element = &color,
+						.bound = 4,
+						.size_bytes = 16,
+						.align_bytes = 8};
+	static const struct apus_member p_members[] = {{.name = "x", .type = &apus_type_int32}};
+	static const struct apus_type p = {.name = "a::b::P",
+					   .kind = APUS_KIND_STRUCT,
+					   .size_bytes = 4,
+					   .align_bytes = 4,
+					   .members = p_members,
+					   .member_count = 1};
+	static const struct apus_member q_members[] = {
+		{.name = "p", .type = &p},
+		{.name = "c", .type = &colors, .offset_bytes = 8, .id = 1}};
+	static const struct apus_type q = {.name = "a::Q",
+					   .kind = APUS_KIND_STRUCT,
+					   .extensibility = APUS_APPENDABLE,
+					   .size_bytes = 24,
+					   .align_bytes = 8,
+					   .members = q_members,
+					   .member_count = 2};
+	static const struct apus_member members[] = {
+		{.name = "k", .type = &apus_type_int32, .id = 7, .key = true},
+		{.name = "q", .type = &q, .offset_bytes = 8, .id = 8}};
+	static const struct apus_type type = {.name = "T",
+					      .kind = APUS_KIND_STRUCT,
+					      .extensibility = APUS_MUTABLE,
+					      .size_bytes = 32,
+					      .align_bytes = 8,
+					      .members = members,
+					      .member_count = 2};
+	char text[sizeof(expected)];
+
+	(void)state;
+	assert_int_equal(apus_type_check(&type), 0);
+	assert_int_equal(apus_type_to_idl(&type, text, sizeof(text)), sizeof(expected) - 1);
+	assert_string_equal(text, expected);
+	for (size_t room = 1; room < sizeof(text); room++) {
+		assert_int_equal(apus_type_to_idl(&type, text, room), APUS_ELIMIT);
+		assert_memory_equal(text, expected, room - 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -333,6 +408,7 @@ int main(void)
 		cmocka_unit_test(test_only_what_was_wanted_is_learnt),
 		cmocka_unit_test(test_asking_ends),
 		cmocka_unit_test(test_budgets),
+		cmocka_unit_test(test_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
