@@ -86,7 +86,7 @@ FILES = {"included": {"inner.idl": "@nested @final struct Inner { long double ra
 
 ACCEPTED = {
     "keywords": "@final struct T { long int; @key long class; long register; string restrict; };",
-    "macros": "enum E { NULL, linux }; struct T { long typeof; long linux; long unix; long requires; long char8_t; long EOF; };\n"
+    "macros": "enum E { NULL, linux }; struct T { long typeof; long linux; long unix; long requires; long char8_t; long EOF; long INT8_MAX; long UINT_LEAST16_C; long INTERVAL_MAX; };\n"
               "struct int32_t { double errno; long size_t; };",
     "floats": "const float F = 3; const double D = 3; const double E = 1e300; const float G = 1e-30; const double H = -0.5;",
     "apart": "const long a = 1; module m { const long b = 2; struct T { long b; long m; }; struct U { long b; }; };",

@@ -31,6 +31,10 @@ typedef Color Paint;
 @nested @final struct Plain { double x; long y; long z; };
 @nested @appendable struct App { octet o; double d; string s; };
 @nested @mutable struct Mut { @id(7) octet o; @id(3) @optional long long l; @id(12) string s; sequence<long> v; };
+@bit_bound(1) bitmask Bits1 { b1_a };
+enum Extreme { X_ZERO, @value(2147483647) X_MAX };
+@nested @final union UDefault switch(long) { default: long a; };
+@nested @appendable union UOnly switch(short) { default: string a; };
 @nested @final struct Opt { octet o; @optional long l; @optional string s; @optional double d; };
 @nested @final union UFin switch(long) { case 1: long long a; case 2: case 3: string b; default: octet c; };
 @nested @appendable union UApp switch(char) { case 'a': double a; case 'b': sequence<short> b; };
@@ -96,6 +100,12 @@ SHAPES = {
     "defaults": "@default(7) long a; @default(2.5) double b; @default(TRUE) boolean c; @default('x') char d; octet e;",
     "plain_tick": "unsigned long long a; unsigned long long b; double c; double d; long e; long f;",
     "deep": "n::UEnum a; sequence<n::Mut> b; n::App c[2]; sequence<n::UApp> d; @optional n::Mut e;",
+    "odd_unions": "n::UDefault a; n::UOnly b; sequence<n::UDefault, 2> c; @optional n::UOnly d; octet e;",
+    "odd_labels": "n::Bits1 a; n::Extreme b; sequence<n::Bits1> c; n::Extreme d[2]; @optional n::Bits1 e; octet f;",
+    "optional_unions": "@optional n::UApp a; @optional sequence<n::UFin> b; @optional n::UEnum c; octet d;",
+    "external_seqs": "@external sequence<n::UApp> a; @external sequence<string> b; @optional @external sequence<n::Fin, 2> c; "
+                     "octet d;",
+    "arrays_large": "octet a[300]; short b[10][9][2]; n::Fin c[12]; string<3> d[15]; boolean e[70];",
     # keyed
     "key_int": "@key long k; double v;",
     "key_plain": "@key unsigned long long k; double a; long b; long c;",

@@ -106,10 +106,35 @@ static const char *const reserved[] = {
 	"xor",           "xor_eq",
 };
 
+/* The word at *name, of a list; then *name is behind it. */
+static bool eat(const char **name, const char *const *words)
+{
+	for (; *words; words++)
+		if (strncmp(*name, *words, strlen(*words)) == 0) {
+			*name += strlen(*words);
+			return true;
+		}
+	return false;
+}
+
+/* INT8_MAX, UINT_LEAST16_C and the like: the macros of <stdint.h>. */
+static bool is_limit(const char *name)
+{
+	static const char *const kinds[] = {"INT", "UINT", NULL};
+	static const char *const speeds[] = {"_LEAST", "_FAST", NULL};
+	static const char *const sizes[] = {"8", "16", "32", "64", "PTR", "MAX", NULL};
+	static const char *const ends[] = {"_MAX", "_MIN", "_C", NULL};
+
+	if (!eat(&name, kinds))
+		return false;
+	eat(&name, speeds);
+	return eat(&name, sizes) && eat(&name, ends) && !*name;
+}
+
 const char *idl_c_identifier(const char *name)
 {
-	if (bsearch(name, reserved, sizeof(reserved) / sizeof(reserved[0]), sizeof(reserved[0]),
-		    compare))
+	if (is_limit(name) || bsearch(name, reserved, sizeof(reserved) / sizeof(reserved[0]),
+				      sizeof(reserved[0]), compare))
 		return idl_printf("%s_", name);
 	return name;
 }
