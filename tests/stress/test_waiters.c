@@ -51,11 +51,10 @@ static struct apus_participant *participant(const char *mode)
 	return p;
 }
 
+static char topic[64]; /* set once: somebody else may run the same test on this machine */
+
 static struct apus_endpoint_options options(const struct apus_qos *qos)
 {
-	static char topic[64];
-
-	snprintf(topic, sizeof(topic), "Waiters-%d", (int)getpid());
 	return (struct apus_endpoint_options){.topic = topic, .type = &apus_shape_type, .qos = qos};
 }
 
@@ -246,5 +245,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(spawned), cmocka_unit_test(driven)};
 
+	snprintf(topic, sizeof(topic), "Waiters-%d", (int)getpid());
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
