@@ -37,7 +37,7 @@
 /* From this many datagrams on a receive call has found a burst. Large ones are none: what a system call costs is
  * nothing beside their copy, and plain calls use the same few buffers again, which stay in the cache. */
 #define BURST_MIN       4
-#define BURST_MAX_BYTES 4096
+#define BURST_MAX_BYTES 8192
 
 /* Completions of requests that are about a socket, but no receive. */
 #define USER_DATA_CANCEL UINT64_C(0x100)
