@@ -20,6 +20,7 @@ GROWTH_KIB = 4096
 FORGER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forged_announcement.py")
 SENDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hostile_sender.py")
 IMPOSTOR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forged_traffic.py")
+FILTERER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forged_filters.py")
 LIAR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forged_types.py")
 TRAFFIC_COUNT, TRAFFIC_RATE, TRAFFIC_GROWTH_KIB = 2400, 200, 1024
 
@@ -153,3 +154,35 @@ def lies_about_types():
         expect(sanitized or all(b - a < GROWTH_KIB for a, b in zip(before, after)),
                f"memory grew from {before} to {after} KiB")
         print(f"     {told}, memory from {before} to {after} KiB")
+
+
+@case("hostile/filters")
+def hostile_filters():
+    """Readers that announce filters with lying counts and lengths, nesting, exploding patterns, noise, old versions:
+    the stream beside them is whole and keeps its pace, memory is bounded, and all of it is counted."""
+    with World() as world:
+        files = [os.path.join(world.directory, name) for name in ("sub.stats", "pub.stats")]
+        ends = [("--set", "stats.file=" + path) for path in files]
+        sub = world.sub("apus", "Square", count=TRAFFIC_COUNT, timeout=60, extra=ends[0],
+                        filter="x > %0", params=("0",))
+        pub = world.pub("apus", "Square", count=TRAFFIC_COUNT, matched=1, keep_all=True,
+                        rate=TRAFFIC_RATE, timeout=60, extra=ends[1])
+        sub.wait_sample()
+        before = [end.process.rss_kib() for end in (sub, pub)]
+        filterer = world.start([sys.executable, FILTERER, "--domain", str(world.domain)], "filterer")
+        told = filterer.wait(60)[-1]
+        after = [end.process.rss_kib() for end in (sub, pub)]
+        counted = [counters(world, path) for path in files]
+        samples = sub.finish(60)
+        pub.finish(code=None)
+        checks.complete([s for s in samples if s.valid], TRAFFIC_COUNT, ("RED",))
+        expect(told["records"] > 500 and told["good"] > 50, f"too little was announced: {told}")
+        expect(told["samples"] > 0, f"nothing came through a good filter: {told}")
+        for names in counted:
+            expect(names["discovery.malformed"] > 0, "discovery.malformed is 0")
+        expect(counted[1]["snapshots.filters_refused"] > 0, "no filter was refused")
+        sanitized = Paths.peers != Paths.build
+        expect(sanitized or all(b - a < GROWTH_KIB for a, b in zip(before, after)),
+               f"memory grew from {before} to {after} KiB")
+        print(f"     {told}, refused {counted[1]['snapshots.filters_refused']}, malformed "
+              f"{counted[1]['discovery.malformed']}, memory from {before} to {after} KiB")
