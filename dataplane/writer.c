@@ -180,19 +180,25 @@ void apus_dp_writer_settle(struct apus_dp_writer *writer)
 	writer->min_acked = low;
 }
 
-void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono now)
+/* Serves the local readers; true if one has come further. */
+static bool advance_locals(struct apus_dp_writer *w, struct apus_mono now)
 {
 	bool moved = false;
 
-	for (uint32_t i = 0; i < writer->match_count; i++) {
-		struct apus_dp_writer_state *s = &writer->states[writer->order[i]];
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
-		if (!s->local || s->acked >= writer->sent || !advance_local(writer, s, now))
+		if (!s->local || s->acked >= w->sent || !advance_local(w, s, now))
 			continue;
 		moved = true;
-		apus_dp_writer_owing_moved(writer, s);
+		apus_dp_writer_owing_moved(w, s);
 	}
-	if (moved)
+	return moved;
+}
+
+void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono now)
+{
+	if (advance_locals(writer, now))
 		apus_dp_writer_settle(writer);
 }
 
@@ -228,8 +234,9 @@ static void serve(struct apus_dp_writer *w, struct apus_mono now, bool leave)
 	leave |= w->held_largest > APUS_DP_OUT_COPY_BYTES;
 	w->sent = w->last;
 	w->held_bytes = w->held_largest = 0;
+	/* Nothing is settled in between: only sending makes the others owe an acknowledgement. */
 	if (w->local_count)
-		apus_dp_writer_retry_local(w, now);
+		advance_locals(w, now);
 	if (w->shm_count)
 		apus_dp_writer_serve_shm(w, now);
 	if (w->destination_count)

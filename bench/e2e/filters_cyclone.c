@@ -65,13 +65,13 @@ static void open_cyclone(uint32_t domain)
 		 "<Domain Id=\"any\"><General><Interfaces><NetworkInterface address=\"127.0.0.1\" "
 		 "multicast=\"true\"/></Interfaces></General></Domain>");
 	must(dds_create_domain((dds_domainid_t)domain, xml), "domain");
-	participant = must(dds_create_participant((dds_domainid_t)domain, NULL, NULL),
-			   "participant");
+	participant =
+		must(dds_create_participant((dds_domainid_t)domain, NULL, NULL), "participant");
 	dds_qset_reliability(qos, DDS_RELIABILITY_BEST_EFFORT, 0);
 	for (int i = 0; i < 2; i++) {
-		topic[i] = must(
-			dds_create_topic(participant, &ShapeType_desc, names[i], NULL, NULL),
-			"topic");
+		topic[i] =
+			must(dds_create_topic(participant, &ShapeType_desc, names[i], NULL, NULL),
+			     "topic");
 		must(dds_create_reader(participant, topic[i], qos, NULL), "reader");
 		writer[i] = must(dds_create_writer(participant, topic[i], qos, NULL), "writer");
 	}
@@ -100,4 +100,4 @@ static uint64_t received(void)
 }
 
 const struct filters_peer filters_cyclone = {"Cyclone DDS", open_cyclone, set, write_one,
-					     received,	    NULL,	  NULL};
+					     received,      NULL,         NULL};

@@ -67,20 +67,25 @@ void open_fastdds(uint32_t domain)
 	transport->interfaceWhiteList.push_back("127.0.0.1");
 	pqos.transport().use_builtin_transports = false;
 	pqos.transport().user_transports.push_back(transport);
-	participant = must(DomainParticipantFactory::get_instance()->create_participant(domain, pqos),
-			   "participant");
+	participant =
+		must(DomainParticipantFactory::get_instance()->create_participant(domain, pqos),
+		     "participant");
 	register_shape_type_object();
 	type.register_type(participant);
-	Publisher *publisher = must(participant->create_publisher(PUBLISHER_QOS_DEFAULT), "publisher");
+	Publisher *publisher =
+		must(participant->create_publisher(PUBLISHER_QOS_DEFAULT), "publisher");
 	Subscriber *subscriber =
 		must(participant->create_subscriber(SUBSCRIBER_QOS_DEFAULT), "subscriber");
-	topic[0] = must(participant->create_topic("FiltersPlain", type.get_type_name(), TOPIC_QOS_DEFAULT),
-			"topic");
-	topic[1] = must(participant->create_topic("Filters", type.get_type_name(), TOPIC_QOS_DEFAULT),
-			"topic");
-	filtered = must(participant->create_contentfilteredtopic("Filters_filtered", topic[1],
-								 filters_expressions[0], parameters(0)),
-			"filtered topic");
+	topic[0] = must(
+		participant->create_topic("FiltersPlain", type.get_type_name(), TOPIC_QOS_DEFAULT),
+		"topic");
+	topic[1] =
+		must(participant->create_topic("Filters", type.get_type_name(), TOPIC_QOS_DEFAULT),
+		     "topic");
+	filtered =
+		must(participant->create_contentfilteredtopic(
+			     "Filters_filtered", topic[1], filters_expressions[0], parameters(0)),
+		     "filtered topic");
 	for (int i = 0; i < 2; i++) {
 		DataWriterQos wqos;
 		DataReaderQos rqos;
@@ -89,9 +94,11 @@ void open_fastdds(uint32_t domain)
 		wqos.data_sharing().off();
 		rqos.data_sharing().off();
 		rqos.reliability().kind = BEST_EFFORT_RELIABILITY_QOS;
-		TopicDescription *described = i ? static_cast<TopicDescription *>(filtered) : topic[0];
-		reader[i] = must(subscriber->create_datareader(described, rqos, i ? &counter : nullptr),
-				 "reader");
+		TopicDescription *described =
+			i ? static_cast<TopicDescription *>(filtered) : topic[0];
+		reader[i] =
+			must(subscriber->create_datareader(described, rqos, i ? &counter : nullptr),
+			     "reader");
 		writer[i] = must(publisher->create_datawriter(topic[i], wqos), "writer");
 	}
 }
@@ -106,7 +113,8 @@ void set(int which)
 
 void set_parameter(const char *value)
 {
-	if (filtered->set_expression_parameters(parameters(current, value)) != ReturnCode_t::RETCODE_OK)
+	if (filtered->set_expression_parameters(parameters(current, value)) !=
+	    ReturnCode_t::RETCODE_OK)
 		must<void>(nullptr, "new parameter");
 }
 
@@ -126,14 +134,14 @@ uint64_t received()
 
 void compile(int which)
 {
-	ContentFilteredTopic *made =
-		must(participant->create_contentfilteredtopic("Filters_compiled", topic[1],
-							      filters_expressions[which], parameters(which)),
-		     "compiled filter");
+	ContentFilteredTopic *made = must(participant->create_contentfilteredtopic(
+						  "Filters_compiled", topic[1],
+						  filters_expressions[which], parameters(which)),
+					  "compiled filter");
 
 	participant->delete_contentfilteredtopic(made);
 }
 } // namespace
 
-extern const struct filters_peer filters_fastdds = {"Fast DDS", open_fastdds, set,	     write_one,
-						    received,   compile,      set_parameter};
+extern const struct filters_peer filters_fastdds = {
+	"Fast DDS", open_fastdds, set, write_one, received, compile, set_parameter};
