@@ -37,9 +37,9 @@ names = {name for _, _, name in entries}
 names |= set(re.findall(r'put\(r, "([^"]+)"', stats)) | {"stats.dropped"}
 documented = set(re.findall(r"`([a-z_]+\.[a-z_.]+)`", read("docs/counters.md"))) - {"stats.file"}
 
+# Structs that a participant holds are reached through it.
 wrong = [f"{struct}.{field} is exported by no name" for struct, field in sorted(set(fields()))
-         if (struct, field) not in shown and not (struct == "apus_ctl_type_lookup_counters" and
-                                                  ("apus_participant", field) in shown)]
+         if not {(struct, field), ("apus_participant", field)} & shown]
 wrong += [f"{name} is not in docs/counters.md" for name in sorted(names - documented)]
 wrong += [f"docs/counters.md tells of {name}, which is not there" for name in sorted(documented - names)]
 print("\n".join(wrong))
