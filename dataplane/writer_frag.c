@@ -506,7 +506,9 @@ static void answer(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uin
 	if (first == 0)
 		return;
 	note_sent(s, nack->seq, first, last, now);
-	for (uint32_t c = apus_dp_writer_copies(s, sent_count); c > 1; c--)
+	/* More of the same is no help against a full buffer. */
+	for (uint32_t c = apus_dp_writer_copies(s, sent_count);
+	     c > 1 && !lacks_runs(nack, UINT32_MAX); c--)
 		send_copy(w, s, slot, &sent, &budget);
 	apus_dp_writer_lagging(w, now);
 	invite(w, s, nack->seq, count);
