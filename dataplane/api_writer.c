@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public data calls of a writer (include/apus/participant.h). */
 #include "dataplane/entity.h"
+#include "wire/cdr.h"
 
 #include <string.h>
 
@@ -256,6 +257,15 @@ int apus_unregister(struct apus_writer *writer, const void *sample)
 			     INT64_MIN);
 }
 
+/* Readers have matched the representation the writer offers, and may understand no other. */
+static bool is_offered(const struct apus_writer *w, const void *payload, size_t payload_bytes)
+{
+	struct apus_wire_cdr cdr;
+
+	return apus_wire_cdr_open(&cdr, payload, payload_bytes) == 0 &&
+	       cdr.xcdr2 == (w->representation == APUS_XCDR2);
+}
+
 int apus_write_cdr(struct apus_writer *writer, const void *payload, size_t payload_bytes)
 {
 	struct source src = {.payload = payload, .payload_bytes = payload_bytes};
@@ -266,6 +276,8 @@ int apus_write_cdr(struct apus_writer *writer, const void *payload, size_t paylo
 		return APUS_EINVAL;
 	if (!apus_dp_alive(writer->fork_count))
 		return APUS_ECLOSED;
+	if (!is_offered(writer, payload, payload_bytes))
+		return APUS_EENCODING;
 	apus_dp_worker_take_turn(writer->worker); /* the scratch memory is the turn's */
 	/* A view: what is not converted needs no room, however large it is. */
 	rc = apus_type_view(writer->type, payload, payload_bytes, false, writer->worker->scratch,

@@ -174,7 +174,9 @@ APUS_API int apus_write_related(struct apus_writer *writer, const void *sample,
 APUS_API int apus_dispose(struct apus_writer *writer, const void *sample);
 /** Ends this writer's registration of the instance (and disposes it if autodispose). */
 APUS_API int apus_unregister(struct apus_writer *writer, const void *sample);
-/** Writes an already serialised sample (CDR with encapsulation header). Checked against the type. */
+/** Writes an already serialised sample (CDR with encapsulation header, either byte order). Errors as
+ *  apus_write(); APUS_EENCODING also if it is no sample of the type, or in another representation than the
+ *  writer offers (the first of its QoS): its readers may not understand that. */
 APUS_API int apus_write_cdr(struct apus_writer *writer, const void *payload, size_t payload_bytes);
 /** Waits until every matched reliable reader has acknowledged all samples written before the call.
  *  Returns 0 or APUS_ETIMEDOUT, APUS_EDEADLK. */

@@ -289,6 +289,31 @@ static void test_not_of_the_type(void **state)
 	disconnect(&p);
 }
 
+/* A writer sends no payload in a representation that it does not offer: its readers matched the other. */
+static void test_representation_of_payload(void **state)
+{
+	struct pair p = connect(&apus_shape_type, &apus_shape_type, 0);
+	struct apus_shape in = {"RED", 1, 2, 3}, out;
+	uint8_t payload[256];
+	int n = apus_type_encode(&apus_shape_type, &in, APUS_XCDR2, false, payload,
+				 sizeof(payload));
+
+	(void)state;
+	assert_true(n > 0);
+	assert_int_equal(apus_write_cdr(p.w, payload, (size_t)n), APUS_EENCODING);
+	n = apus_type_encode(&apus_shape_type, &in, APUS_XCDR1, false, payload, sizeof(payload));
+	assert_true(n > 0);
+	assert_int_equal(apus_write_cdr(p.w, payload, 3), APUS_EENCODING);
+	assert_int_equal(apus_write_cdr(p.w, payload, (size_t)n - 4), APUS_EENCODING);
+	assert_int_equal(apus_write_cdr(p.w, payload, (size_t)n), 0);
+	assert_int_equal(apus_reader_wait(p.r, 5 * SECOND_NS), 0);
+	assert_int_equal(apus_take_next(p.r, &out, NULL, NULL), 1);
+	assert_int_equal(out.shapesize, 3);
+	assert_int_equal(apus_take_next(p.r, &out, NULL, NULL),
+			 0); /* those refused have left nothing */
+	disconnect(&p);
+}
+
 static void test_refused_arguments(void **state)
 {
 	struct apus_participant *p = participant();
@@ -309,9 +334,12 @@ static void test_refused_arguments(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_types),         cmocka_unit_test(test_arena_too_small),
-		cmocka_unit_test(test_key_only),          cmocka_unit_test(test_not_of_the_type),
+		cmocka_unit_test(test_all_types),
+		cmocka_unit_test(test_arena_too_small),
+		cmocka_unit_test(test_key_only),
+		cmocka_unit_test(test_not_of_the_type),
 		cmocka_unit_test(test_refused_arguments),
+		cmocka_unit_test(test_representation_of_payload),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

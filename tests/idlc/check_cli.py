@@ -3,7 +3,7 @@
 """Goal: `apus pub|sub|filter --idl FILE` work with types no program was built with.
 Method: an IDL file with a directive and every kind of member; samples through loopback in a network
 namespace of its own, in each extensibility and both representations; what comes out as JSON is what
-went in. Wrong files and names are refused with exit code 2.
+went in. Wrong files and names are refused with exit code 2; so is whatever the preprocessor cannot do.
 
 Then every shape of shapes.py: its samples as JSON through `apus filter --idl`, with a condition on its
 first field that always holds.
@@ -91,6 +91,35 @@ def refusals(folder, path):
     expect(done.returncode == 2 and "mode" in done.stderr, f"no such label: {done.stderr}")
 
 
+def includes(folder):
+    """Included files work; what the preprocessor cannot do is told with file and line, whatever is left."""
+    rest = "struct T { long x; };\n"
+    os.mkdir(os.path.join(folder, "sub"))
+    write(folder, "sub/x.idl", '#ifndef X\n#define X\n#include "y.idl"\n#include "../outer.idl"\nstruct X { Y y; };\n#endif\n')
+    write(folder, "sub/y.idl", "struct Y { long n; };\n")
+    outer = write(folder, "outer.idl", '#include "sub/x.idl"\n#ifndef T_IDL\n#define T_IDL\nstruct T { X x; };\n#endif\n')
+    done = run("filter", "x.y.n = 1", "--idl", outer, stdin='{"x": {"y": {"n": 1}}}')
+    expect(done.returncode != 139, f"circular: {done.returncode}")
+    plain = write(folder, "plain.idl", '#include "sub/y.idl"\n#include "sub/y2.idl"\nstruct T { Y y; };\n')
+    write(folder, "sub/y2.idl", "struct Z { long n; };\n")
+    done = run("filter", "y.n = 1", "--idl", plain, stdin='{"y": {"n": 1}}')
+    expect(done.returncode == 0 and done.stdout == "true\n", f"include: {done.returncode} {done.stderr}")
+    write(folder, "sub/y2.idl", "\nstruct Z { long; };\n")
+    done = run("filter", "y.n = 1", "--idl", plain, stdin='{"y": {"n": 1}}')
+    expect(done.returncode == 2 and "y2.idl:2:" in done.stderr, f"included error: {done.returncode} {done.stderr}")
+    for name, text, part in [
+            ("missing", '#include "none.idl"\n' + rest, "missing.idl:1: error: Can't open include file"),
+            ("error", "#error no\n" + rest, "error.idl:1: error: #error no"),
+            ("open", "#ifdef FOO\n#endif\n#ifndef FOO\n" + rest, "open.idl:4: error: "),
+            ("itself", '#include "itself.idl"\n' + rest, "itself.idl:1: fatal error: "),
+            ("long", rest + "struct U { long " + "x" * 70000 + "; };\n", "long.idl:2: fatal error: ")]:
+        done = run("filter", "x = 1", "--idl", write(folder, name + ".idl", text), stdin='{"x": 1}')
+        expect(done.returncode == 2 and part in done.stderr and "does not compile" in done.stderr and
+               done.stdout == "" and len(done.stderr) < 2000, f"{name}: {done.returncode} {done.stderr[:2000]}")
+    done = run("filter", "x = 1", "--idl", folder, stdin="{}")
+    expect(done.returncode == 2 and "File read error" in done.stderr, f"directory: {done.returncode} {done.stderr}")
+
+
 def field(t):
     """Path of the first field of a struct or union: a number or a string."""
     for m in t["members"]:
@@ -134,6 +163,7 @@ def main():
                     stream(path, f"{outer} of {nested}, {representation}",
                            f"reliability=reliable,representation={representation}")
         refusals(folder, path)
+        includes(folder)
         count = shapes(folder)
     print("18 streams,", count, "shapes,", len(failures), "failures")
     return 1 if failures else 0

@@ -77,6 +77,11 @@ REFUSED = {
     "macro_and_descriptor": ("const long T_type = 3;\nstruct T { long a; };", 2, r"T_type"),
     "macro_and_flag": ("bitmask B { P,\n Q };\nconst long B_Q = 3;", None, r"B_Q"),
     "keyword_and_member": ("struct T {\n long int; long int_; };", 1, r"int_"),
+    "library_type": ("module apus {\n struct type { long a; }; };", 2, r"type: in C its declaration has a name of the headers': apus_type"),
+    "library_member": ("struct apus_member { long a; };", 1, r"apus_member: in C"),
+    "library_macro": ("struct T {\n long APUS_API; };", 1, r"in C its member has a name of the headers': APUS_API"),
+    "library_label": ("enum E { P,\n APUS_KIND_BOOL };", 2, r"APUS_KIND_BOOL"),
+    "flag_and_macro": ("bitmask INT32 { P,\n MAX };", 2, r"INT32_MAX"),
     "wide": ("".join(f"@nested @final struct L{i} {{\n" + "".join(f" {f'L{i - 1}' if i else 'long'} m{j};" for j in range(256)) + "};\n"
                      for i in range(6)), 3, r"L1: more than 65536 members"),
     "labels": ("enum E {" + ",".join(f"L{i}" for i in range(4097)) + "};\n@final struct T { E e; };", 1, r"E: more than 4096 labels"),
@@ -87,7 +92,9 @@ FILES = {"included": {"inner.idl": "@nested @final struct Inner { long double ra
 ACCEPTED = {
     "keywords": "@final struct T { long int; @key long class; long register; string restrict; };",
     "macros": "enum E { NULL, linux }; struct T { long typeof; long linux; long unix; long requires; long char8_t; long EOF; long INT8_MAX; long UINT_LEAST16_C; long INTERVAL_MAX; };\n"
-              "struct int32_t { double errno; long size_t; };",
+              "struct int32_t { double errno; long size_t; };\n"
+              "struct PTRDIFF_MIN { long INT32_MAX; long PTRDIFF_MAX; long SIZE_MAX; long WINT_MIN; long SIG_ATOMIC_WIDTH;"
+              " long UINTPTR_WIDTH; long PTRDIFF; long apus_type; }; const long WCHAR_MAX = 3; enum INTMAX_C { SIZE_WIDTH };",
     "floats": "const float F = 3; const double D = 3; const double E = 1e300; const float G = 1e-30; const double H = -0.5;",
     "apart": "const long a = 1; module m { const long b = 2; struct T { long b; long m; }; struct U { long b; }; };",
     "modules": "module a { module b { enum E { P, Q }; @final struct T { @key E e; }; }; };\n"

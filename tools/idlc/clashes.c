@@ -114,6 +114,28 @@ static bool clash(const struct entry *first, const struct entry *a, const struct
 	return first->kind == NAME_MACRO || (a->kind == b->kind && a->scope == b->scope);
 }
 
+/* What <apus/type.h> declares, or may come to: macros are in the way of members too. A flag's name has been
+ * put together after names that C has already were told apart. */
+static bool is_taken(const struct entry *e)
+{
+	return strncmp(e->text, "APUS_", 5) == 0 ||
+	       (e->kind != NAME_MEMBER && strncmp(e->text, "apus_", 5) == 0) ||
+	       (e->kind == NAME_MACRO && idl_c_identifier(e->text) != e->text);
+}
+
+static bool refuse_taken(struct idl_types *types, const struct names *names)
+{
+	for (const struct entry *e = names->entries; e < names->entries + names->count; e++) {
+		if (!is_taken(e))
+			continue;
+		idl_refuse(types, e->node,
+			   idl_printf("in C its %s has a name of the headers': %s",
+				      e->kind == NAME_MEMBER ? "member" : "declaration", e->text));
+		return true;
+	}
+	return false;
+}
+
 bool idl_names_distinct(struct idl_types *types)
 {
 	struct names names = {0};
@@ -124,6 +146,8 @@ bool idl_names_distinct(struct idl_types *types)
 		return true;
 	names.entries = idl_zalloc(names.count * sizeof(*names.entries));
 	add_all(&names, types);
+	if (refuse_taken(types, &names))
+		return false;
 	qsort(names.entries, names.count, sizeof(*names.entries), compare);
 	first = names.entries;
 	for (const struct entry *e = first + 1; e < names.entries + names.count; e++) {

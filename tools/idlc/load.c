@@ -2,6 +2,10 @@
 /*
  * See load.h. The front end's library parses text without directives; `idlc -E` makes that of a file.
  * Where idlc is missing the file is taken as it is, and a directive in it is a syntax error.
+ *
+ * `idlc -E` ends with 0 whatever went wrong and leaves out what it did not understand, so that what is
+ * left may well compile: whether it is the file is told by what it says alone. The library, for its part,
+ * needs a marker that opens the file before any that opens an included one; `idlc -E` writes none.
  */
 #include "load.h"
 #include "identity.h"
@@ -13,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,8 +61,8 @@ static char *read_all(int fd)
 	return text;
 }
 
-/* Starts `idlc -E path` with its output in a pipe. Returns the read end, or -1. */
-static int start_preprocessor(const char *path, pid_t *pid_out)
+/* Starts `idlc -E path` with its output in a pipe, what it says to `messages`. Returns the read end, or -1. */
+static int start_preprocessor(const char *path, int messages, pid_t *pid_out)
 {
 	char *const arguments[] = {"idlc", "-E", (char *)(uintptr_t)idl_safe_path(path), NULL};
 	posix_spawn_file_actions_t actions;
@@ -67,6 +72,7 @@ static int start_preprocessor(const char *path, pid_t *pid_out)
 		return -1;
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+	posix_spawn_file_actions_adddup2(&actions, messages, STDERR_FILENO);
 	rc = posix_spawnp(pid_out, "idlc", &actions, NULL, arguments, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	close(ends[1]);
@@ -88,10 +94,28 @@ static char *read_file(const char *path)
 	return text;
 }
 
-static char *preprocess(const char *path)
+/* Passes on what the preprocessor said, without the lines that go into detail (an include of itself has
+ * 256). Returns whether there were errors: then the last line counts them. */
+static bool tell_errors(int messages)
+{
+	static const char count[] = " in preprocessor.";
+	char *text = lseek(messages, 0, SEEK_SET) == 0 ? read_all(messages) : NULL;
+	bool failed = !text;
+
+	for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
+		if (strstr(line, count) && !strstr(line, count)[sizeof(count) - 1])
+			failed = true;
+		else if (*line && *line != ' ' && *line != '\t')
+			fprintf(stderr, "%s\n", line);
+	}
+	free(text);
+	return failed;
+}
+
+static char *preprocess_to(const char *path, int messages)
 {
 	pid_t pid;
-	int fd = start_preprocessor(path, &pid), status = 0;
+	int fd = start_preprocessor(path, messages, &pid), status = 0;
 	char *text;
 
 	if (fd < 0)
@@ -100,11 +124,40 @@ static char *preprocess(const char *path)
 	close(fd);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (status != 0) {
+	if (tell_errors(messages) || status != 0) {
 		free(text);
 		return NULL;
 	}
 	return text;
+}
+
+static char *preprocess(const char *path)
+{
+	int messages = memfd_create("idlc", MFD_CLOEXEC);
+	char *text;
+
+	if (messages < 0)
+		return NULL;
+	text = preprocess_to(path, messages);
+	close(messages);
+	return text;
+}
+
+/* The marker that opens a file: line 1 of it, by its path. NULL if there is no such file. */
+static const char *opening_marker(const char *path)
+{
+	char *real = realpath(path, NULL), *quoted, *to;
+
+	if (!real)
+		return NULL;
+	to = quoted = idl_zalloc(2 * strlen(real) + 1);
+	for (const char *from = real; *from; from++) {
+		if (*from == '"' || *from == '\\')
+			*to++ = '\\';
+		*to++ = *from;
+	}
+	free(real);
+	return idl_printf("# 1 \"%s\" 1 \"%s\"\n", quoted, quoted);
 }
 
 /* The front end's tree of the last file: descriptors use its names. */
@@ -156,6 +209,7 @@ const struct apus_type *idl_load(const char *path, const char *name, char *error
 {
 	const struct apus_type *type;
 	struct idl_types types;
+	const char *marker;
 	char *text;
 
 	error[0] = '\0';
@@ -165,7 +219,8 @@ const struct apus_type *idl_load(const char *path, const char *name, char *error
 	}
 	release();
 	text = preprocess(path);
-	if (!text || !parse(text, &types)) {
+	marker = opening_marker(path);
+	if (!text || !marker || !parse(idl_printf("%s%s", marker, text), &types)) {
 		snprintf(error, error_bytes, "the file does not compile");
 		free(text);
 		return NULL;

@@ -117,18 +117,24 @@ static bool eat(const char **name, const char *const *words)
 	return false;
 }
 
-/* INT8_MAX, UINT_LEAST16_C and the like: the macros of <stdint.h>. */
+/* INT8_MAX, UINT_LEAST16_C, PTRDIFF_MIN and the like: the macros of <stdint.h>. */
 static bool is_limit(const char *name)
 {
 	static const char *const kinds[] = {"INT", "UINT", NULL};
 	static const char *const speeds[] = {"_LEAST", "_FAST", NULL};
 	static const char *const sizes[] = {"8", "16", "32", "64", "PTR", "MAX", NULL};
-	static const char *const ends[] = {"_MAX", "_MIN", "_C", NULL};
+	static const char *const others[] = {"PTRDIFF", "SIG_ATOMIC", "SIZE",
+					     "WCHAR",   "WINT",       NULL};
+	static const char *const ends[] = {"_MAX", "_MIN", "_C", "_WIDTH", NULL};
 
-	if (!eat(&name, kinds))
+	if (eat(&name, kinds)) {
+		eat(&name, speeds);
+		if (!eat(&name, sizes))
+			return false;
+	} else if (!eat(&name, others)) {
 		return false;
-	eat(&name, speeds);
-	return eat(&name, sizes) && eat(&name, ends) && !*name;
+	}
+	return eat(&name, ends) && !*name;
 }
 
 const char *idl_c_identifier(const char *name)
