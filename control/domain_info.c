@@ -285,6 +285,7 @@ static const struct named writer_counters[] = {
 	COUNTER(apus_dp_writer_counters, refused_full, "writer.refused_full"),
 	COUNTER(apus_dp_writer_counters, refused_instances, "writer.refused_instances"),
 	COUNTER(apus_dp_writer_counters, matches_refused, "writer.matches_refused"),
+	COUNTER(apus_dp_writer_counters, shm_displaced, "writer.shm_displaced"),
 	COUNTER(apus_dp_writer_counters, demotions, "writer.demotions"),
 	COUNTER(apus_dp_writer_counters, returns, "writer.returns"),
 	COUNTER(apus_dp_writer_counters, demoted_lost, "writer.demoted_lost"),

@@ -128,9 +128,9 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	TEXT("shm.directory", "", "path, up to 60 bytes", APUS_CTL_KIND_TEXT, shm_directory,
 	     "Where participants of this host meet; empty: $XDG_RUNTIME_DIR/apus, else /tmp/apus-UID. "
 	     "Only its owner may enter it."),
-	NUMBER("shm.slots", "samples", "256", "16…65536", 16, 65536, shm_slots,
+	NUMBER("shm.slots", "samples", "1024", "16…65536", 16, 65536, shm_slots,
 	       "Samples of one writer that may be out with readers of other processes, beyond its history; "
-	       "large samples: as many as 8 MiB hold, at least 16."),
+	       "large samples: as many as 8 MiB hold, at least 16. A best-effort reader that is further behind loses the oldest."),
 	NUMBER("shm.readers", "readers", "8", "1…1024", 1, 1024, shm_readers,
 	       "Readers that share a writer's slots evenly; the others are served by the network."),
 	NUMBER("shm.matches", "matches", "256", "1…65536", 1, 65536, shm_matches,

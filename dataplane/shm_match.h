@@ -63,11 +63,7 @@ struct apus_dp_shm_out {
 	apus_seq before; /* the last number in the ring; 0: none */
 	struct apus_mono
 		moved; /* when the reader last got further, or owed nothing; 0: never looked */
-	struct apus_counter pushed;
-	struct apus_counter displaced; /* taken back from a full best-effort ring */
-	struct apus_counter dropped;   /* best effort: quota used up */
-	struct apus_counter rings;     /* times the reader had to be woken */
-	uint64_t false_returns;        /* slots that came back and were not the reader's */
+	uint64_t false_returns; /* slots that came back and were not the reader's */
 };
 
 /** The reader's end. */

@@ -86,6 +86,8 @@ struct apus_dp_writer_counters {
 	struct apus_counter acknacks_forged; /* for numbers never written */
 	struct apus_counter refused_full;    /* writes refused because the history is full */
 	struct apus_counter refused_instances;
+	struct apus_counter
+		shm_displaced; /* samples a best-effort reader in shared memory was too slow for */
 	struct apus_counter demotions; /* readers demoted */
 	struct apus_counter returns;   /* demoted readers that were heard again */
 	struct apus_counter

@@ -46,12 +46,6 @@ void apus_dp_shm_out_fini(struct apus_dp_shm_out *end)
 	memset(end, 0, sizeof(*end));
 }
 
-static void collect(struct apus_dp_shm_out *end)
-{
-	apus_shm_held_collect(&end->held, end->held.words, slot_back, end->pool,
-			      &end->false_returns);
-}
-
 static struct apus_shm_desc describe(const struct apus_dp_shm_out *end,
 				     const struct apus_dp_entry *e, uint32_t slot)
 {
@@ -62,23 +56,49 @@ static struct apus_shm_desc describe(const struct apus_dp_shm_out *end,
 				       (uint64_t)e->source.ns}};
 }
 
-/* True if the descriptor is in the ring. */
-static bool put(struct apus_dp_shm_out *end, const struct apus_shm_desc *desc, bool reliable)
+static void collect(struct apus_dp_shm_out *end)
 {
-	struct apus_shm_desc old;
-	bool has_old = false;
-	bool done = reliable ? apus_shm_ring_push(&end->ring, desc) == APUS_SHM_DONE
-			     : apus_shm_ring_push_over(&end->ring, desc, &old, &has_old) ==
-				       APUS_SHM_DONE;
-	uint32_t slot;
+	apus_shm_held_collect(&end->held, end->held.words, slot_back, end->pool,
+			      &end->false_returns);
+}
 
-	if (!has_old)
-		return done;
-	slot = (uint32_t)old.word[2] & (APUS_DP_SHM_SLOTS_MAX - 1);
+/* A descriptor that was displaced: its slot is not the reader's any more. */
+static void displaced(struct apus_dp_writer *w, struct apus_dp_shm_out *end,
+		      const struct apus_shm_desc *old)
+{
+	uint32_t slot = (uint32_t)old->word[2] & (APUS_DP_SHM_SLOTS_MAX - 1);
+
 	if (apus_shm_held_remove(&end->held, slot))
 		apus_shm_pool_release(end->pool, slot);
-	apus_counter_add(&end->displaced, 1);
+	apus_counter_add(&w->counters.shm_displaced, 1);
+}
+
+/* True if the descriptor is in the ring. */
+static bool put(struct apus_dp_writer *w, struct apus_dp_shm_out *end,
+		const struct apus_shm_desc *desc, bool reliable)
+{
+	struct apus_shm_desc old;
+	bool has_old = false, done;
+
+	if (reliable)
+		return apus_shm_ring_push(&end->ring, desc) == APUS_SHM_DONE;
+	done = apus_shm_ring_push_over(&end->ring, desc, &old, &has_old) == APUS_SHM_DONE;
+	if (has_old)
+		displaced(w, end, &old);
 	return done;
+}
+
+/* Is there a slot for one more sample in the quota? A best-effort reader gives up its oldest for it. */
+static bool has_slot(struct apus_dp_writer *w, struct apus_dp_shm_out *end, bool reliable)
+{
+	struct apus_shm_desc old;
+
+	if (end->held.count >= end->quota)
+		collect(end);
+	if (end->held.count >= end->quota && !reliable &&
+	    apus_shm_ring_take_back(&end->ring, &old) == APUS_SHM_DONE)
+		displaced(w, end, &old);
+	return end->held.count < end->quota;
 }
 
 static void ring_bell(struct apus_dp_shm_out *end)
@@ -87,7 +107,6 @@ static void ring_bell(struct apus_dp_shm_out *end)
 
 	if (!apus_shm_bell_signal(&end->page->bell) || end->bell_fd < 0)
 		return;
-	apus_counter_add(&end->rings, 1);
 	(void)!write(end->bell_fd, &one, sizeof(one));
 }
 
@@ -101,20 +120,18 @@ static bool push(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint3
 	/* Nothing more is owed to a reader that wrote nonsense; its match is about to end. */
 	if (end->ring.broken)
 		return true;
-	if (end->held.count >= end->quota)
-		collect(end);
-	if (end->held.count >= end->quota) {
+	if (!has_slot(w, end, s->reliable)) {
 		if (s->reliable)
 			return false;
-		apus_counter_add(&end->dropped, 1);
+		/* It has them all in its hands. */
+		apus_counter_add(&w->counters.shm_displaced, 1);
 		return true;
 	}
-	if (!put(end, &desc, s->reliable))
+	if (!put(w, end, &desc, s->reliable))
 		return end->ring.broken;
 	end->before = e->seq;
 	apus_shm_held_add(&end->held, slot);
 	apus_shm_pool_hold(end->pool, slot);
-	apus_counter_add(&end->pushed, 1);
 	ring_bell(end);
 	return true;
 }

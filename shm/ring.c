@@ -119,6 +119,18 @@ enum apus_shm_ring_result apus_shm_ring_push_over(struct apus_shm_ring_writer *r
 	return APUS_SHM_DONE;
 }
 
+enum apus_shm_ring_result apus_shm_ring_take_back(struct apus_shm_ring_writer *ring,
+						  struct apus_shm_desc *displaced_out)
+{
+	if (ring->broken || !refresh_head(ring))
+		return APUS_SHM_BROKEN;
+	if (ring->tail == ring->head)
+		return APUS_SHM_NOTHING;
+	if (take_back(ring, displaced_out))
+		return APUS_SHM_DONE;
+	return refresh_head(ring) ? APUS_SHM_NOTHING : APUS_SHM_BROKEN;
+}
+
 uint32_t apus_shm_ring_waiting(struct apus_shm_ring_writer *ring)
 {
 	if (ring->broken || !refresh_head(ring))

@@ -106,6 +106,13 @@ enum apus_shm_ring_result apus_shm_ring_push_over(struct apus_shm_ring_writer *r
 						  struct apus_shm_desc *displaced_out,
 						  bool *has_displaced_out);
 
+/**
+ * Takes the oldest descriptor of a ring that displaces back, for its slot. NOTHING: the reader has taken them all, or
+ * was quicker.
+ */
+enum apus_shm_ring_result apus_shm_ring_take_back(struct apus_shm_ring_writer *ring,
+						  struct apus_shm_desc *displaced_out);
+
 /** How many descriptors the reader has not taken; the whole capacity once it is broken. */
 uint32_t apus_shm_ring_waiting(struct apus_shm_ring_writer *ring);
 

@@ -418,7 +418,8 @@ const struct command cmd_sub = {
 	"--timeout it runs until SIGINT or SIGTERM.\n\n"
 	"Without --type and --idl the type is ShapeType, until a writer of the topic says otherwise:\n"
 	"then it is that writer's, asked of it.\n\n" ENDPOINT_QOS_HELP
-	"The history is keep_all unless given.\n",
+	"The history is keep_all unless given, and the reader best effort: it may miss what is sent while\n"
+	"it is being matched, or faster than it takes. reliability=reliable misses nothing.\n",
 	options,
 	sizeof(options) / sizeof(options[0]),
 	run,

@@ -94,6 +94,34 @@ def reliable():
         equal(os.listdir(shm.directory), [], "names left")
 
 
+@case("shm/best-effort")
+def best_effort():
+    """A best-effort reader that is stopped has the latest samples when it goes on, in order; what it missed is counted
+    at the writer, sample for sample."""
+    with World() as world:
+        shm = Shm(world)
+        sub = shm.sub("sub", "--qos", "history=keep_all", "--timeout", 60)
+        pub = shm.pub("pub", *RELIABLE, "--wait-matched", 1)
+        write(pub, 1, 20)
+        await_taken(sub, 20, "before")
+        os.kill(sub.pid, 19)
+        write(pub, 21, 1000)
+        time.sleep(0.7)
+        os.kill(sub.pid, 18)
+        write(pub, 1001, 1010)
+        begun = time.monotonic()
+        while 1010 not in taken(sub):
+            expect(time.monotonic() - begun < 20, f"it stays at {taken(sub)[-1]}")
+            time.sleep(0.05)
+        got = taken(sub)
+        equal(got, sorted(set(got)), "order")
+        expect(set(range(1000 - 100, 1011)) <= set(got), "it does not have the latest")
+        time.sleep(0.6)
+        equal(shm.counter("pub", "writer.shm_displaced"), 1010 - len(got), "samples missed")
+        pub.close_input()
+        pub.wait(30)
+
+
 @case("shm/late-joiner")
 def late_joiner():
     """A reader that comes late has the history of a transient-local writer, then what follows."""
