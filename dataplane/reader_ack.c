@@ -9,6 +9,8 @@
 #define GREET_MAX_NS   (5 * APUS_NS_PER_SEC)
 /* Requests for the same holes are at least this far apart: what was asked for may be on its way. */
 #define ASK_AGAIN_NS (2 * APUS_NS_PER_MS)
+/* The same while the next sample would be refused again; a take asks at once. */
+#define REFUSED_AGAIN_NS (20 * APUS_NS_PER_MS)
 /* A request, or its answer, may be lost: it is repeated after this time, which doubles while nothing comes. The
  * last pause is half a second; after that only the writer's HEARTBEATs say that it is still there. */
 #define REPEAT_FIRST_NS (4 * APUS_NS_PER_MS)
@@ -69,11 +71,19 @@ void apus_dp_reader_send_ack(struct apus_dp_reader_state *state, struct apus_mon
 		apus_dp_reader_send_nack_frags(state, now);
 }
 
+/* Between requests. What was refused for want of room, and nobody has taken anything since, is refused again. */
+static int64_t distance(const struct apus_dp_reader_state *s)
+{
+	return s->reader->any_refused && apus_dp_window_was_refused(&s->window, s->window.next)
+		       ? REFUSED_AGAIN_NS
+		       : ASK_AGAIN_NS;
+}
+
 /* Asks for what is missing: now, or so much later that requests keep their distance. */
 void apus_dp_reader_ask(struct apus_dp_reader_state *s, struct apus_mono now, int64_t delay_ns)
 {
 	struct apus_mono due = apus_mono_add(now, delay_ns);
-	struct apus_mono spaced = apus_mono_add(s->asked, ASK_AGAIN_NS);
+	struct apus_mono spaced = apus_mono_add(s->asked, distance(s));
 
 	/* When all that was asked for has come, what lies beyond has not been asked for yet. */
 	if (s->asked.ns && s->window.next < s->asked_end && apus_mono_before(due, spaced))
