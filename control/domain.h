@@ -71,6 +71,7 @@ struct apus_ctl_builtin_pair {
 };
 
 struct apus_ctl_stats_file;
+struct apus_ctl_stats_keeper;
 struct apus_ctl_shm;
 
 /** When to assert liveliness; see domain_alive.c. */
@@ -134,7 +135,7 @@ struct apus_participant {
 	struct apus_ctl_shm *shm; /* domain_shm.c; NULL: not configured */
 	struct apus_ctl_shm_counters shm_counters;
 	struct apus_ctl_stats_file *stats; /* domain_stats.c; NULL: none is kept */
-	int stats_fd;                      /* holds the lock on the counter file */
+	struct apus_ctl_stats_keeper *stats_keeper;
 	struct apus_mono stats_due;
 	uint32_t stats_matches,
 		stats_unshown;           /* rows of matches in this update; matches without one */

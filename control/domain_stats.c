@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The counter file: control copies every counter of the participant and its endpoints into a file four times a second,
- * which others map read-only. Names stand beside values, so a reader needs no table of ours.
+ * which others read. Names stand beside values, so a reader needs no table of ours.
  *
  * A sequence number in front is odd while a copy is under way. What needs a worker's turn is taken only if the turn is
  * free; else the values of the last copy stay.
+ *
+ * Neither side maps the file: others may cut it short and its disk may be full, which a mapping answers with SIGBUS.
+ * It is written from a copy of our own with pwrite() and read with pread(); what fails is counted and tried again.
  */
 #include "control/domain.h"
 
@@ -12,11 +15,15 @@
 
 #include <apus/stats.h>
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
+#include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,9 +53,20 @@ struct apus_ctl_stats_file {
 	uint64_t magic;
 	uint32_t row_bytes, row_max;
 	uint32_t pid, row_count;
-	_Atomic uint64_t sequence; /* odd: being written */
-	_Atomic int64_t mono_ns;
+	uint64_t sequence; /* odd: being written */
+	int64_t mono_ns;
 	struct row rows[];
+};
+
+#define SEQUENCE_AT offsetof(struct apus_ctl_stats_file, sequence)
+#define MONO_AT     offsetof(struct apus_ctl_stats_file, mono_ns)
+#define ROWS_AT     offsetof(struct apus_ctl_stats_file, rows)
+
+struct apus_ctl_stats_keeper {
+	struct apus_ctl_stats_keeper *next;
+	int fd;          /* holds the lock on the file; -1 in a forked child */
+	uint64_t failed; /* updates the file did not take */
+	char path[PATH_MAX];
 };
 
 #define BEHIND    1u
@@ -116,49 +134,222 @@ static int claim(const char *path)
 	return rc;
 }
 
+/* All keepers of this process. A forked child shares their open files and so their locks, and would hold them after
+ * the keeper's end: it closes what it was given. keepers_lock is held while a lock exists that is not in the list. */
+static pthread_mutex_t keepers_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct apus_ctl_stats_keeper *keepers;
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&keepers_lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&keepers_lock);
+}
+
+static void in_child(void)
+{
+	for (struct apus_ctl_stats_keeper *k = keepers; k; k = k->next) {
+		close(k->fd);
+		k->fd = -1;
+	}
+	keepers = NULL;
+	pthread_mutex_unlock(&keepers_lock);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* The path as it is named from everywhere: the working directory may change before the file is removed. */
+static bool make_absolute(const char *path, char *out, size_t out_bytes)
+{
+	const char *slash = strrchr(path, '/');
+	char *name = strdup(path), *dir = NULL;
+	int n = -1;
+
+	if (name && slash)
+		name[slash == path ? 1 : slash - path] = '\0';
+	if (name)
+		dir = realpath(slash ? name : ".", NULL);
+	if (dir)
+		n = snprintf(out, out_bytes, "%s/%s", dir, slash ? slash + 1 : path);
+	free(dir);
+	free(name);
+	return n > 0 && (size_t)n < out_bytes;
+}
+
+/* Writing beyond the process's limit would be answered with SIGXFSZ. */
+static bool is_permitted(size_t bytes)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes <= limit.rlim_cur;
+}
+
+static bool write_at(int fd, const void *bytes, size_t count, size_t offset)
+{
+	for (size_t done = 0; done < count;) {
+		ssize_t n = pwrite(fd, (const char *)bytes + done, count - done,
+				   (off_t)(offset + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		done += (size_t)n;
+	}
+	return true;
+}
+
+/* Takes all its blocks now, so that no update and no reader finds the disk full. Returns an errno. */
+static int reserve(int fd, size_t bytes)
+{
+	int rc;
+
+	if (!is_permitted(bytes))
+		return EFBIG;
+	do
+		rc = posix_fallocate(fd, 0, (off_t)bytes);
+	while (rc == EINTR);
+	return rc;
+}
+
+/* Under keepers_lock. Only our own file is removed: another may have taken its name. */
+static void let_go(struct apus_ctl_stats_keeper *k)
+{
+	struct stat st;
+
+	if (fstat(k->fd, &st) == 0 && is_named(k->path, &st))
+		unlink(k->path);
+	close(k->fd);
+	k->fd = -1;
+}
+
+/* Under keepers_lock: claims, sizes and heads the file. Returns 0 or an APUS_E.... */
+static int keep(struct apus_ctl_stats_keeper *k, const struct apus_ctl_stats_file *head, char *why,
+		size_t why_bytes)
+{
+	size_t bytes = file_bytes(head->row_max);
+	int error;
+
+	k->fd = APUS_EAGAIN;
+	for (int i = 0; i < 8 && k->fd == APUS_EAGAIN; i++)
+		k->fd = claim(k->path);
+	if (k->fd < 0) {
+		snprintf(why, why_bytes,
+			 k->fd == APUS_EEXIST ? "stats.file: \"%s\" is kept by another participant"
+			 : k->fd == APUS_EINVAL
+				 ? "stats.file: \"%s\" is there, and is no counter file"
+				 : "stats.file: cannot write \"%s\"",
+			 k->path);
+		return k->fd == APUS_EEXIST ? APUS_EEXIST : APUS_EIO;
+	}
+	error = reserve(k->fd, bytes);
+	if (error == 0 && write_at(k->fd, head, sizeof(*head), 0))
+		return 0;
+	snprintf(why, why_bytes, "stats.file: no room for the %zu bytes of \"%s\": %s", bytes,
+		 k->path, strerror(error ? error : errno));
+	let_go(k);
+	return APUS_EIO;
+}
+
+static int enroll(struct apus_ctl_stats_keeper *k, const struct apus_ctl_stats_file *head,
+		  char *why, size_t why_bytes)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int rc;
+
+	pthread_once(&once, watch_forks);
+	pthread_mutex_lock(&keepers_lock);
+	rc = keep(k, head, why, why_bytes);
+	if (rc == 0) {
+		k->next = keepers;
+		keepers = k;
+	}
+	pthread_mutex_unlock(&keepers_lock);
+	return rc;
+}
+
 int apus_ctl_domain_stats_open(struct apus_participant *p, char *why, size_t why_bytes)
 {
-	const char *path = p->config.stats_file;
 	uint32_t row_max = 1 + p->config.local_endpoints + match_rows(p);
-	void *map = MAP_FAILED;
-	int fd = APUS_EAGAIN;
+	struct apus_ctl_stats_keeper *k;
+	struct apus_ctl_stats_file *f;
+	int rc = APUS_ENOMEM;
 
-	if (path[0] == '\0')
+	if (p->config.stats_file[0] == '\0')
 		return 0;
-	for (int i = 0; i < 8 && fd == APUS_EAGAIN; i++)
-		fd = claim(path);
-	if (fd == APUS_EEXIST) {
-		snprintf(why, why_bytes, "stats.file: \"%s\" is kept by another participant", path);
-		return APUS_EEXIST;
+	k = calloc(1, sizeof(*k));
+	f = calloc(1, file_bytes(row_max));
+	if (k && f && !make_absolute(p->config.stats_file, k->path, sizeof(k->path))) {
+		snprintf(why, why_bytes, "stats.file: cannot write \"%s\"", p->config.stats_file);
+		rc = APUS_EIO;
+	} else if (k && f) {
+		f->row_bytes = sizeof(struct row);
+		f->row_max = row_max;
+		f->pid = (uint32_t)getpid();
+		f->magic = MAGIC;
+		rc = enroll(k, f, why, why_bytes);
 	}
-	if (fd >= 0 && ftruncate(fd, (off_t)file_bytes(row_max)) == 0)
-		map = mmap(NULL, file_bytes(row_max), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (map == MAP_FAILED) {
-		if (fd >= 0)
-			close(fd);
-		snprintf(why, why_bytes,
-			 fd == APUS_EINVAL ? "stats.file: \"%s\" is there, and is no counter file"
-					   : "stats.file: cannot write \"%s\"",
-			 path);
-		return APUS_EIO;
+	if (rc != 0) {
+		free(k);
+		free(f);
+		return rc;
 	}
-	p->stats = map;
-	p->stats_fd = fd;
-	p->stats->row_bytes = sizeof(struct row);
-	p->stats->row_max = row_max;
-	p->stats->pid = (uint32_t)getpid();
-	p->stats->magic = MAGIC;
+	p->stats = f;
+	p->stats_keeper = k;
 	return 0;
 }
 
 void apus_ctl_domain_stats_close(struct apus_participant *p)
 {
-	if (!p->stats)
+	struct apus_ctl_stats_keeper *k = p->stats_keeper, **at = &keepers;
+
+	if (!k)
 		return;
-	unlink(p->config.stats_file);
-	close(p->stats_fd);
-	munmap(p->stats, file_bytes(p->stats->row_max));
+	pthread_mutex_lock(&keepers_lock);
+	while (*at && *at != k)
+		at = &(*at)->next;
+	if (*at)
+		*at = k->next;
+	if (k->fd >= 0)
+		let_go(k);
+	pthread_mutex_unlock(&keepers_lock);
+	free(k);
+	free(p->stats);
+	p->stats_keeper = NULL;
 	p->stats = NULL;
+}
+
+/* A file that others have cut short, or made longer, gets its size back: no reader takes it otherwise. */
+static bool has_size(int fd, size_t bytes)
+{
+	struct stat st;
+
+	if (!is_permitted(bytes) || fstat(fd, &st) != 0)
+		return false;
+	return st.st_size == (off_t)bytes || ftruncate(fd, (off_t)bytes) == 0;
+}
+
+/* Writes the odd number, the whole head and the rows, and the even number, each in a call of its own: who reads the
+ * same even number before and after has seen no half copy. If one fails the number stays odd until the next. */
+static bool publish(const struct apus_ctl_stats_keeper *k, struct apus_ctl_stats_file *f)
+{
+	f->sequence |= 1;
+	if (!has_size(k->fd, file_bytes(f->row_max)) ||
+	    !write_at(k->fd, &f->sequence, sizeof(f->sequence), SEQUENCE_AT))
+		return false;
+	/* seq_cst both times: orders the copies to the file, pairs with try_rows(). */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!write_at(k->fd, f, ROWS_AT + f->row_count * sizeof(struct row), 0))
+		return false;
+	atomic_thread_fence(memory_order_seq_cst);
+	f->sequence++;
+	return write_at(k->fd, &f->sequence, sizeof(f->sequence), SEQUENCE_AT);
 }
 
 /* The last place of a row is kept for saying how many found none. */
@@ -323,8 +514,6 @@ struct apus_mono apus_ctl_domain_stats_turn(struct apus_participant *p, struct a
 	if (now.ns < p->stats_due.ns)
 		return p->stats_due;
 	p->stats_due = apus_mono_add(now, PERIOD_NS);
-	/* seq_cst both times: who reads the same even number before and after has seen no half copy. */
-	atomic_fetch_add(&f->sequence, 1);
 	f->row_count = 0;
 	p->stats_matches = p->stats_unshown = 0;
 	r = begin_row(f, APUS_STATS_PARTICIPANT, &self, p->config.participant_name, 0);
@@ -336,27 +525,39 @@ struct apus_mono apus_ctl_domain_stats_turn(struct apus_participant *p, struct a
 	for (uint32_t i = 1; i < f->row_count; i++)
 		r->matched += f->rows[i].kind <= APUS_STATS_READER ? f->rows[i].matched : 0;
 	put(r, "stats.unshown_matches", p->stats_unshown);
-	/* Relaxed: published by the sequence number. */
-	atomic_store_explicit(&f->mono_ns, now.ns, memory_order_relaxed);
-	atomic_fetch_add(&f->sequence, 1);
+	put(r, "stats.failed_updates", p->stats_keeper->failed);
+	f->mono_ns = now.ns;
+	p->stats_keeper->failed += !publish(p->stats_keeper, f);
 	return p->stats_due;
 }
 
 /* --- reading ------------------------------------------------------------------------------------- */
 
 struct apus_stats {
-	const struct apus_ctl_stats_file *file;
-	size_t bytes;
-	uint32_t row_max;
-	int fd;           /* to ask for its keeper's lock */
+	uint32_t row_max, pid;
+	int fd;           /* also to ask for its keeper's lock */
 	struct row *copy; /* row_max */
 };
 
+static bool read_at(int fd, void *bytes, size_t count, size_t offset)
+{
+	for (size_t done = 0; done < count;) {
+		ssize_t n = pread(fd, (char *)bytes + done, count - done, (off_t)(offset + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		done += (size_t)n;
+	}
+	return true;
+}
+
 int apus_stats_open(const char *path, struct apus_stats **stats_out)
 {
+	struct apus_ctl_stats_file head;
 	struct apus_stats *s;
 	struct stat st;
-	void *map;
 	int fd;
 
 	if (!path || !stats_out)
@@ -364,29 +565,20 @@ int apus_stats_open(const char *path, struct apus_stats **stats_out)
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return APUS_ENOENT;
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-	    st.st_size < (off_t)sizeof(struct apus_ctl_stats_file)) {
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !read_at(fd, &head, sizeof(head), 0) ||
+	    head.magic != MAGIC || head.row_bytes != sizeof(struct row) || head.row_max == 0 ||
+	    st.st_size != (off_t)file_bytes(head.row_max)) {
 		close(fd);
 		return APUS_EENCODING;
 	}
-	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	s = calloc(1, sizeof(*s));
-	if (map == MAP_FAILED || !s) {
+	if (!s) {
 		close(fd);
-		if (map != MAP_FAILED)
-			munmap(map, (size_t)st.st_size);
-		free(s);
 		return APUS_ENOMEM;
 	}
 	s->fd = fd;
-	s->file = map;
-	s->bytes = (size_t)st.st_size;
-	s->row_max = s->file->row_max;
-	if (s->file->magic != MAGIC || s->file->row_bytes != sizeof(struct row) ||
-	    s->row_max == 0 || file_bytes(s->row_max) != s->bytes) {
-		apus_stats_close(s);
-		return APUS_EENCODING;
-	}
+	s->row_max = head.row_max;
+	s->pid = head.pid;
 	*stats_out = s;
 	return 0;
 }
@@ -395,7 +587,6 @@ void apus_stats_close(struct apus_stats *stats)
 {
 	if (!stats)
 		return;
-	munmap((void *)(uintptr_t)stats->file, stats->bytes);
 	close(stats->fd);
 	free(stats->copy);
 	free(stats);
@@ -410,31 +601,47 @@ bool apus_stats_is_stale(const struct apus_stats *stats)
 
 uint32_t apus_stats_pid(const struct apus_stats *stats)
 {
-	return stats->file->pid;
+	return stats->pid;
 }
 
 int64_t apus_stats_time_ns(const struct apus_stats *stats)
 {
-	/* Relaxed: a number to look at. */
-	return atomic_load_explicit(&stats->file->mono_ns, memory_order_relaxed);
+	int64_t mono_ns = 0;
+
+	return read_at(stats->fd, &mono_ns, sizeof(mono_ns), MONO_AT) ? mono_ns : 0;
 }
 
-/* One consistent copy; the number of its rows, or 0. The file is another's: every number in it is bounded. */
+/* Reads what publish() has written; 0 if it is being written, or has been cut short. The file is another's: every
+ * number in it is bounded. */
+static uint32_t try_rows(struct apus_stats *s)
+{
+	struct apus_ctl_stats_file head;
+	uint64_t before, after;
+	uint32_t count;
+
+	if (!read_at(s->fd, &before, sizeof(before), SEQUENCE_AT) || (before & 1) || !before)
+		return 0;
+	/* seq_cst both times: orders the copies from the file, pairs with publish(). */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!read_at(s->fd, &head, sizeof(head), 0))
+		return 0;
+	count = head.row_count < s->row_max ? head.row_count : s->row_max;
+	if (!read_at(s->fd, s->copy, count * sizeof(struct row), ROWS_AT))
+		return 0;
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!read_at(s->fd, &after, sizeof(after), SEQUENCE_AT) || after != before)
+		return 0;
+	return count;
+}
+
+/* One consistent copy; the number of its rows, or 0. */
 static uint32_t copy_rows(struct apus_stats *s)
 {
 	for (int i = 0; i < TRIES; i++) {
-		/* seq_cst, pairs with the writer's additions. */
-		uint64_t before = atomic_load(&s->file->sequence);
-		uint32_t count = s->file->row_count;
+		uint32_t count = try_rows(s);
 
-		if (count > s->row_max)
-			count = s->row_max;
-		if (!(before & 1) && before) {
-			memcpy(s->copy, s->file->rows, count * sizeof(struct row));
-			atomic_thread_fence(memory_order_seq_cst);
-			if (atomic_load(&s->file->sequence) == before)
-				return count;
-		}
+		if (count > 0)
+			return count;
 		usleep(1000);
 	}
 	return 0;

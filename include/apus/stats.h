@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The counters of a running participant, read by another process: the participant keeps them in a file (setting
- * `stats.file`) that is mapped here read-only. Nothing the reader does can disturb the participant.
+ * `stats.file`) that is read here. Nothing the reader does can disturb the participant.
  *
  * Thread rule: one thread at a time for each handle.
  */
@@ -39,7 +39,7 @@ struct apus_stats_row {
 	uint32_t stat_count;
 };
 
-/** Maps a file. Returns 0, APUS_ENOENT, APUS_ENOMEM, APUS_EENCODING (not such a file, or of another version). */
+/** Opens a file. Returns 0, APUS_ENOENT, APUS_ENOMEM, APUS_EENCODING (not such a file, or of another version). */
 APUS_API int apus_stats_open(const char *path, struct apus_stats **stats_out);
 APUS_API void apus_stats_close(struct apus_stats *stats);
 /** True if its keeper has ended without removing it: these are its last counters. A participant that is given the
@@ -49,7 +49,7 @@ APUS_API bool apus_stats_is_stale(const struct apus_stats *stats);
 APUS_API uint32_t apus_stats_pid(const struct apus_stats *stats);
 APUS_API int64_t apus_stats_time_ns(const struct apus_stats *stats);
 /** Visits all rows of one update, the participant first, until `visit` returns false. Returns their number,
- *  APUS_EAGAIN (it is being written all the time: try again), APUS_ENOMEM. */
+ *  APUS_EAGAIN (it is being written all the time, or has been cut short: try again), APUS_ENOMEM. */
 APUS_API int apus_stats_visit(struct apus_stats *stats,
 			      bool (*visit)(const struct apus_stats_row *, void *), void *user);
 
