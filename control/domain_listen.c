@@ -392,6 +392,8 @@ int apus_participant_dispatch(struct apus_participant *participant)
 	struct apus_participant *p = participant;
 	int calls = APUS_EDEADLK;
 
+	if (!p)
+		return APUS_EINVAL;
 	if (!apus_dp_alive(p->fork_count))
 		return APUS_ECLOSED;
 	pthread_mutex_lock(&p->listen_lock);
@@ -409,6 +411,8 @@ int apus_participant_fd(struct apus_participant *participant)
 {
 	struct apus_participant *p = participant;
 
+	if (!p)
+		return APUS_EINVAL;
 	if (!apus_dp_alive(p->fork_count))
 		return APUS_ECLOSED;
 	/* seq_cst: before the look, as watch.h wants it. */

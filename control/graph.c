@@ -226,9 +226,9 @@ uint32_t apus_ctl_graph_inconsistent(struct apus_ctl_graph *g,
 		m = member(g, group);
 		if (!same_text(m, m->topic, record, record->topic))
 			continue;
-		count += group->count[0][false] + group->count[1][false];
-		if (!is_local)
-			tell_inconsistent(g, group);
+		for (int writer = 0; writer < 2; writer++)
+			count += group->count[writer][false] + group->count[writer][true];
+		tell_inconsistent(g, group);
 	}
 	return is_local ? count : 0;
 }

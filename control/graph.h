@@ -133,7 +133,7 @@ struct apus_ctl_endpoint {
 	/* Statuses of local endpoints: cumulative, never fall. */
 	uint64_t matched_total;       /**< arrivals (DDS total_count) */
 	uint64_t transitions;         /**< arrivals and departures */
-	uint64_t incompatible_total;  /**< once for each version of a remote endpoint */
+	uint64_t incompatible_total;  /**< once for each version of the other endpoint */
 	int incompatible_policy;      /**< the last one, enum apus_policy */
 	uint64_t inconsistent_topics; /**< same topic, other type */
 

@@ -110,7 +110,7 @@ static int admit(struct apus_ctl_graph *g, struct apus_ctl_participant *particip
 	e->inconsistent_topics = apus_ctl_graph_inconsistent(g, copy, place, local);
 	apus_ctl_graph_link_group(g, e, place);
 	apus_ctl_graph_resolve(g, e);
-	apus_ctl_graph_count_incompatible(g, e, verdicts);
+	apus_ctl_graph_count_incompatible(g, e, verdicts, true);
 	apus_ctl_graph_apply(g, e, verdicts);
 	if (local) /* even without a match its first snapshot is due: a reader's carries the filter */
 		apus_ctl_graph_mark_dirty(g, e, APUS_CTL_DIRTY_MATCHES);
@@ -150,8 +150,9 @@ static bool no_longer_fits(const struct apus_ctl_graph *g, const struct apus_ctl
 				       endpoint_at(g, m->reader)->record, &g->config.types);
 }
 
-/* A change of our own makes incompatible what was matched until now, and nothing else. */
-static void tell_parted(struct apus_ctl_graph *g, const struct apus_ctl_endpoint *e)
+/* To the one that changes, what was matched until now becomes incompatible and nothing else. Its counterparts
+ * learn of its new record as if it were remote: apus_ctl_graph_count_incompatible(). */
+static void tell_parted(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
 {
 	struct apus_ctl_match *m = NULL;
 
@@ -160,7 +161,8 @@ static void tell_parted(struct apus_ctl_graph *g, const struct apus_ctl_endpoint
 		struct apus_ctl_endpoint *r = endpoint_at(g, m->reader);
 
 		apus_ctl_graph_tell_incompatible(
-			g, w, r, apus_ctl_graph_mismatch(w->record, r->record, &g->config.types));
+			g, e, e->is_writer ? r : w,
+			apus_ctl_graph_mismatch(w->record, r->record, &g->config.types));
 	}
 }
 
@@ -209,8 +211,7 @@ static int refresh(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
 		return refuse(&g->counters.refused_bytes, APUS_ENOMEM);
 	install(g, e, copy, generation);
 	verdicts = apus_ctl_graph_judge(g, e->group, e->record, e->is_local, e);
-	if (!e->is_local)
-		apus_ctl_graph_count_incompatible(g, e, verdicts);
+	apus_ctl_graph_count_incompatible(g, e, verdicts, false);
 	apus_ctl_graph_apply(g, e, verdicts);
 	return APUS_CTL_CHANGED;
 }

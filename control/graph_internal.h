@@ -92,12 +92,13 @@ uint32_t apus_ctl_graph_judge(struct apus_ctl_graph *g, uint32_t group,
 /** Number of matches the verdicts would make for an endpoint with room for `room` of them. */
 uint32_t apus_ctl_graph_wanted(const struct apus_ctl_graph *g, uint32_t verdict_count,
 			       uint32_t room);
-/** Tells the local sides of one pair of the policy it failed at, if that is one of QoS. */
-void apus_ctl_graph_tell_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint *a,
-				      struct apus_ctl_endpoint *b, int policy);
-/** Tells the local sides of the pairs that failed at a QoS policy (DDS 1.4 §2.2.4.1). */
+/** Tells an endpoint, if it is local, of the policy at which it failed with another, if that is one of QoS. */
+void apus_ctl_graph_tell_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
+				      const struct apus_ctl_endpoint *other, int policy);
+/** Tells the local counterparts with which an endpoint failed at a QoS policy (DDS 1.4 §2.2.4.1), and the endpoint
+ *  of them if it is new. A later version of its record is news to the counterparts only. */
 void apus_ctl_graph_count_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
-				       uint32_t verdict_count);
+				       uint32_t verdict_count, bool is_new);
 /** Makes the matches the verdicts ask for, as far as there is room, and counts the others. */
 void apus_ctl_graph_apply(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
 			  uint32_t verdict_count);
@@ -122,8 +123,8 @@ uint32_t apus_ctl_graph_topic_bits(const struct apus_ctl_graph *g,
 struct apus_ctl_group_place apus_ctl_graph_group(const struct apus_ctl_graph *g,
 						 const struct apus_wire_endpoint_record *record,
 						 uint32_t topic_bits);
-/** Counts how many endpoints of the other side use the topic with another type, and tells the local ones
- *  of them. is_local: whose record it is. Returns the number if it is ours. */
+/** Counts how many endpoints, local and remote, use the topic with another type, and tells the local ones of
+ *  them. is_local: whose record it is. Returns the number if it is ours. */
 uint32_t apus_ctl_graph_inconsistent(struct apus_ctl_graph *g,
 				     const struct apus_wire_endpoint_record *record,
 				     struct apus_ctl_group_place own, bool is_local);

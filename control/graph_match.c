@@ -114,10 +114,10 @@ static bool is_qos_policy(int policy)
 	       policy != APUS_POLICY_TOPIC && policy != APUS_POLICY_TYPE;
 }
 
-static void tell_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
-			      const struct apus_ctl_endpoint *other, int policy)
+void apus_ctl_graph_tell_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
+				      const struct apus_ctl_endpoint *other, int policy)
 {
-	if (!endpoint->is_local)
+	if (!endpoint->is_local || !is_qos_policy(policy))
 		return;
 	endpoint->incompatible_total++;
 	endpoint->incompatible_policy = policy;
@@ -129,21 +129,16 @@ static void tell_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint
 	apus_ctl_graph_mark_dirty(g, endpoint, APUS_CTL_DIRTY_STATUS);
 }
 
-void apus_ctl_graph_tell_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint *a,
-				      struct apus_ctl_endpoint *b, int policy)
-{
-	if (!is_qos_policy(policy))
-		return;
-	tell_incompatible(g, a, b, policy);
-	tell_incompatible(g, b, a, policy);
-}
-
 void apus_ctl_graph_count_incompatible(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
-				       uint32_t verdict_count)
+				       uint32_t verdict_count, bool is_new)
 {
-	for (uint32_t i = 0; i < verdict_count; i++)
-		apus_ctl_graph_tell_incompatible(g, endpoint, endpoint_at(g, g->verdicts[i].idx),
-						 g->verdicts[i].policy);
+	for (uint32_t i = 0; i < verdict_count; i++) {
+		struct apus_ctl_endpoint *other = endpoint_at(g, g->verdicts[i].idx);
+
+		if (is_new)
+			apus_ctl_graph_tell_incompatible(g, endpoint, other, g->verdicts[i].policy);
+		apus_ctl_graph_tell_incompatible(g, other, endpoint, g->verdicts[i].policy);
+	}
 }
 
 /* ---- making and ending -------------------------------------------------------------------------- */

@@ -176,6 +176,25 @@ static enum apus_dp_filter_word filter_word(const struct apus_dp_reader_state *s
 	return APUS_DP_FILTER_UNKNOWN;
 }
 
+/* Without a window (same worker, shared memory) a reliable writer offers the number that was refused until it is
+ * admitted. If a later one comes instead, the writer has given it up. */
+static void note_given_up(struct apus_dp_reader_state *s, apus_seq seq)
+{
+	if (APUS_LIKELY(s->refused == 0) || seq <= s->refused)
+		return;
+	s->refused = 0;
+	s->window.lost++;
+	apus_dp_reader_note_lost(s);
+}
+
+static void note_refused(struct apus_dp_reader_state *s, apus_seq seq,
+			 const struct apus_dp_admission *admission)
+{
+	/* For best effort it is lost already; a wait for other samples is no refusal. */
+	if (s->reliable && (s->local || s->shm) && admission->refusal != APUS_DP_REFUSED_NOT)
+		s->refused = seq;
+}
+
 static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 					  const struct apus_dp_incoming *in, struct apus_mono now)
 {
@@ -187,7 +206,8 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 		.match_slot = s->slot,
 		.seq = in->seq,
 		.reliable = s->reliable,
-		.refused_before = apus_dp_window_was_refused(&s->window, in->seq),
+		.refused_before =
+			s->refused == in->seq || apus_dp_window_was_refused(&s->window, in->seq),
 		.has_data = in->payload && !in->key_only,
 		.change = in->change & (APUS_DP_DISPOSE | APUS_DP_UNREGISTER),
 		.source_time = in->source,
@@ -198,6 +218,7 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 		.payload_bytes = in->payload_bytes,
 	};
 
+	note_given_up(s, in->seq);
 	if (s->began == 0)
 		s->began = in->seq;
 	a.began = s->began;
@@ -227,10 +248,13 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 	}
 	if (result != APUS_DP_REFUSED || admission.refusal != APUS_DP_REFUSED_NOT)
 		apus_dp_reader_note(r, &admission, now);
-	if (result != APUS_DP_REFUSED) {
-		note_admitted(s, in->seq);
-		apus_dp_group_passed(s, &in->marks, now);
+	if (result == APUS_DP_REFUSED) {
+		note_refused(s, in->seq, &admission);
+		return result;
 	}
+	s->refused = 0;
+	note_admitted(s, in->seq);
+	apus_dp_group_passed(s, &in->marks, now);
 	return result;
 }
 

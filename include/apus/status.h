@@ -266,7 +266,7 @@ APUS_API int apus_participant_set_listener(struct apus_participant *participant,
 					   const struct apus_listener *listener);
 
 /** Calls the listeners that APUS_LISTEN_DISPATCH asks for and for which something changed, in this thread.
- *  Returns the number of callbacks made, APUS_EDEADLK (from inside a callback), APUS_ECLOSED. */
+ *  Returns the number of callbacks made, APUS_EDEADLK (from inside a callback), APUS_EINVAL (NULL), APUS_ECLOSED. */
 APUS_API int apus_participant_dispatch(struct apus_participant *participant);
 /** An eventfd that is readable while apus_participant_dispatch() may have something to call
  *  (level-triggered). Owned by the participant. Negative APUS_E… on error. */

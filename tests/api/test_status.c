@@ -235,6 +235,103 @@ static void stored_replaced_rejected(void **state)
 	apus_reader_destroy(r);
 }
 
+/* Offered again and again, a sample is rejected once; given up by a writer that keeps the last, it is lost. The
+ * same for a reader of the writer's participant and for another's. */
+static void rejected_once_then_lost(struct pair *p, struct apus_participant *readers)
+{
+	struct apus_qos qos;
+	struct apus_lost_status lost;
+	struct apus_rejected_status rejected;
+	struct apus_available_status available;
+	struct apus_sample sample;
+	struct apus_writer *w;
+	struct apus_reader *r;
+
+	apus_qos_reader_default(&qos);
+	qos.reliability = APUS_RELIABLE;
+	qos.history = APUS_KEEP_ALL;
+	qos.max_samples = qos.max_samples_per_instance = 1;
+	r = reader(readers, "Once", &qos);
+	w = writer(p->a, "Once", NULL);
+	UNTIL(p, apus_writer_matched(w) == 1 && apus_reader_matched(r) == 1);
+	assert_int_equal(put(w, "RED", 1), 0);
+	UNTIL(p, apus_reader_available_status(r, NULL, &available) == 1);
+	for (uint64_t i = 1; i <= 3; i++) {
+		assert_int_equal(put(w, "RED", 1 + (int)i), 0);
+		UNTIL(p, (apus_reader_rejected_status(r, NULL, &rejected), rejected.total == i));
+		UNTIL(p, (apus_reader_lost_status(r, NULL, &lost), lost.total == i - 1));
+		for (int turns = 0; turns < 200; turns++)
+			turn(p);
+		apus_reader_rejected_status(r, NULL, &rejected);
+		assert_int_equal(rejected.total, i);
+		assert_int_equal(rejected.by_reason[APUS_REJECTED_SAMPLES], i);
+	}
+	assert_int_equal(apus_take(r, &sample, 1, NULL), 1);
+	assert_int_equal(sample.info.seq, 1);
+	apus_return(r, &sample, 1);
+	UNTIL(p, apus_take(r, &sample, 1, NULL) == 1);
+	assert_int_equal(sample.info.seq, 4);
+	apus_return(r, &sample, 1);
+	apus_reader_lost_status(r, NULL, &lost);
+	assert_int_equal(lost.total, 2);
+	apus_writer_destroy(w);
+	apus_reader_destroy(r);
+}
+
+static void rejected_once_a_sample(void **state)
+{
+	struct pair *p = *state;
+
+	rejected_once_then_lost(p, p->b);
+	rejected_once_then_lost(p, p->a);
+}
+
+/* Reader and writer of one participant see what they would see in two. */
+static void within_one_participant(void **state)
+{
+	struct pair *p = *state;
+	struct apus_qos wanted, offered;
+	struct apus_incompatible_status s;
+	struct apus_inconsistent_status n;
+	struct apus_endpoint_options other = {.topic = own("Within"), .type = &apus_blob_type};
+	struct apus_reader *r, *blob;
+	struct apus_writer *w;
+
+	apus_qos_writer_default(&offered);
+	offered.reliability = APUS_BEST_EFFORT;
+	w = writer(p->a, "Within", &offered);
+	apus_qos_reader_default(&wanted);
+	wanted.reliability = APUS_RELIABLE;
+	wanted.deadline_ns = 10 * APUS_NS_PER_SEC;
+	r = reader(p->a, "Within", &wanted);
+	UNTIL(p, apus_reader_incompatible_status(r, NULL, &s) == 1 && s.total == 1);
+	assert_int_equal(s.last_policy, APUS_POLICY_DEADLINE);
+	offered.deadline_ns = 5 * APUS_NS_PER_SEC;
+	assert_int_equal(apus_writer_set_qos(w, &offered, NULL), 0);
+	UNTIL(p, apus_reader_incompatible_status(r, NULL, &s) == 1 && s.total == 2);
+	assert_int_equal(s.last_policy, APUS_POLICY_RELIABILITY);
+	assert_int_equal(s.by_policy[APUS_POLICY_DEADLINE], 1);
+	assert_int_equal(s.by_policy[APUS_POLICY_RELIABILITY], 1);
+	assert_int_equal(apus_writer_incompatible_status(w, NULL, &s), 1);
+	assert_int_equal(s.total, 1);
+	assert_int_equal(apus_writer_inconsistent_status(w, NULL, &n), 0);
+	other.topic = own("Within");
+	assert_int_equal(apus_reader_create(p->a, &other, &blob), 0);
+	UNTIL(p, apus_writer_inconsistent_status(w, NULL, &n) == 1);
+	assert_int_equal(n.total, 1);
+	UNTIL(p, apus_reader_inconsistent_status(blob, NULL, &n) == 1 && n.total == 2);
+	apus_reader_destroy(blob);
+	apus_reader_destroy(r);
+	apus_writer_destroy(w);
+}
+
+static void dispatch_needs_a_participant(void **state)
+{
+	(void)state;
+	assert_int_equal(apus_participant_dispatch(NULL), APUS_EINVAL);
+	assert_int_equal(apus_participant_fd(NULL), APUS_EINVAL);
+}
+
 /* What the listener saw. */
 struct seen {
 	char order[256];
@@ -660,6 +757,9 @@ int main(void)
 		cmocka_unit_test(matches_and_their_end),
 		cmocka_unit_test(incompatible_and_inconsistent),
 		cmocka_unit_test(stored_replaced_rejected),
+		cmocka_unit_test(rejected_once_a_sample),
+		cmocka_unit_test(within_one_participant),
+		cmocka_unit_test(dispatch_needs_a_participant),
 		cmocka_unit_test(listeners_are_called_from_dispatch),
 		cmocka_unit_test(participant_listener_on_a_worker),
 		cmocka_unit_test(deadlines_on_both_sides),

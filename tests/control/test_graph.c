@@ -620,6 +620,51 @@ static void incompatible_qos_is_counted_once_a_version(void **state)
 	apus_ctl_graph_destroy(g);
 }
 
+/* As between two participants: a new version of the writer is news to the reader, and to the writer only what it
+ * was matched with. */
+static void incompatible_qos_of_our_own_is_counted_once_a_version(void **state)
+{
+	struct apus_ctl_graph_config config = fixture_config();
+	struct apus_ctl_graph *g = fixture_graph(&config);
+	struct apus_ctl_endpoint *reader, *writer;
+	struct apus_qos qos;
+	uint32_t dirty;
+
+	(void)state;
+	apus_qos_reader_default(&qos);
+	qos.reliability = APUS_RELIABLE;
+	qos.deadline_ns = 10 * APUS_NS_PER_SEC;
+	fixture_add(g, 0, 1, false, "t", &qos, 1, &reader);
+	apus_qos_writer_default(&qos);
+	qos.reliability = APUS_BEST_EFFORT;
+	fixture_add(g, 0, 2, true, "t", &qos, 1, &writer);
+	assert_int_equal(reader->incompatible_total, 1);
+	assert_int_equal(writer->incompatible_total, 1);
+	assert_int_equal(reader->incompatible_policy, APUS_POLICY_DEADLINE);
+	drain(g);
+	qos.deadline_ns = 5 * APUS_NS_PER_SEC;
+	fixture_add(g, 0, 2, true, "t", &qos, 2, NULL);
+	assert_int_equal(reader->incompatible_total, 2);
+	assert_int_equal(reader->incompatible_policy, APUS_POLICY_RELIABILITY);
+	assert_int_equal(writer->incompatible_total, 1);
+	assert_int_equal(writer->incompatible_policy, APUS_POLICY_DEADLINE);
+	assert_ptr_equal(apus_ctl_graph_take_dirty(g, &dirty), writer);
+	assert_ptr_equal(apus_ctl_graph_take_dirty(g, &dirty), reader);
+	assert_int_equal(dirty, APUS_CTL_DIRTY_STATUS);
+	/* Fits now; then parts again, which counts once on either side. */
+	qos.reliability = APUS_RELIABLE;
+	fixture_add(g, 0, 2, true, "t", &qos, 3, NULL);
+	assert_int_equal(reader->match_count, 1);
+	assert_int_equal(reader->incompatible_total, 2);
+	qos.deadline_ns = 20 * APUS_NS_PER_SEC;
+	fixture_add(g, 0, 2, true, "t", &qos, 4, NULL);
+	assert_int_equal(reader->match_count, 0);
+	assert_int_equal(reader->incompatible_total, 3);
+	assert_int_equal(writer->incompatible_total, 2);
+	assert_int_equal(writer->incompatible_policy, APUS_POLICY_DEADLINE);
+	apus_ctl_graph_destroy(g);
+}
+
 static void another_type_on_the_topic_is_counted(void **state)
 {
 	struct apus_ctl_graph_config config = fixture_config();
@@ -638,11 +683,13 @@ static void another_type_on_the_topic_is_counted(void **state)
 	assert_int_equal(reader->incompatible_total, 0);
 	fixture_add(g, 0, 3, true, "t", NULL, 1, &later);
 	assert_int_equal(later->inconsistent_topics, 1);
+	/* Our own endpoints count as those of others do, in both directions. */
 	fixture_record(&record, 0, 4, true, "t", "U", NULL);
 	assert_int_equal(apus_ctl_graph_add_endpoint(g, &record, &none, 1, &later),
 			 APUS_CTL_ADMITTED);
-	assert_int_equal(later->inconsistent_topics, 0);
-	assert_int_equal(reader->inconsistent_topics, 1);
+	assert_int_equal(later->inconsistent_topics, 2);
+	assert_int_equal(reader->inconsistent_topics, 2);
+	assert_int_equal(reader->incompatible_total, 0);
 	apus_ctl_graph_destroy(g);
 }
 
@@ -785,6 +832,7 @@ int main(void)
 		cmocka_unit_test(a_freed_place_goes_to_whoever_went_without),
 		cmocka_unit_test(a_latecomer_takes_what_it_has_room_for),
 		cmocka_unit_test(incompatible_qos_is_counted_once_a_version),
+		cmocka_unit_test(incompatible_qos_of_our_own_is_counted_once_a_version),
 		cmocka_unit_test(another_type_on_the_topic_is_counted),
 		cmocka_unit_test(type_hashes_decide_where_both_have_them),
 		cmocka_unit_test(builtin_endpoints_match_by_their_bits),

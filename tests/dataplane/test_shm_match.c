@@ -149,11 +149,28 @@ static void test_pushes_back(void **state)
 	assert_int_equal(x - 1, 36);
 	assert_int_equal(apus_shm_ring_waiting(&f.out.ring), QUOTA);
 	assert_int_equal(f.out.held.count, QUOTA);
+	/* However often it is tried again, it is rejected once. */
+	assert_int_equal(f.e.reader->inbox.counters.rejected, 1);
+	for (int i = 0; i < 3; i++) {
+		uint64_t refused = apus_counter_get(&f.e.reader->counters.results[APUS_DP_REFUSED]);
+
+		f.e.reader->any_refused = true;
+		apus_dp_worker_take_turn(f.p.b.worker);
+		apus_dp_reader_ask_again(f.e.reader, f.p.now);
+		apus_dp_worker_end_turn(f.p.b.worker);
+		wire_run(&f.p, APUS_NS_PER_MS);
+		assert_true(apus_counter_get(&f.e.reader->counters.results[APUS_DP_REFUSED]) >
+			    refused);
+	}
+	assert_int_equal(f.e.reader->inbox.counters.rejected, 1);
 	for (int i = 0; i < 200 && next < x; i++) {
 		take(&f, 1, &next);
 		wire_run(&f.p, APUS_NS_PER_MS);
 	}
 	assert_int_equal(next, x);
+	/* All but the first four found no room when they came, and each got some in the end. */
+	assert_int_equal(f.e.reader->inbox.counters.rejected, 32);
+	assert_int_equal(f.e.reader->window_lost + f.e.reader->inbox.counters.lost, 0);
 	assert_true(apus_dp_writer_acked(f.e.writer, 36));
 	assert_int_equal(wire_write(&f.p, &f.e, "RED", x, APUS_ALIVE), 0);
 	end(&f);
