@@ -67,7 +67,7 @@ struct subscriber {
 	const char *topic;
 	const struct apus_type *type;
 	struct session session;
-	struct apus_reader *reader;
+	struct apus_reader *reader; /* NULL while a filter waits for its type */
 	void *sample, *arena;
 	char *json; /* of one sample; grows */
 	size_t json_bytes;
@@ -75,6 +75,8 @@ struct subscriber {
 	int64_t printed;
 	const struct qos_words *words;
 	bool given_up; /* on finding the type out */
+	/* Why the filter does not fit the guessed type; while there is no reader. */
+	struct apus_filter_error filter_error;
 };
 
 /* ---- printing ----------------------------------------------------------------------------------- */
@@ -191,6 +193,8 @@ static int drain(struct subscriber *s)
 	struct apus_sample sample;
 	int n;
 
+	if (!s->reader)
+		return EXIT_DONE;
 	do {
 		n = apus_take(s->reader, &sample, 1, NULL);
 		if (n < 0)
@@ -210,7 +214,8 @@ struct other_writer {
 	const struct subscriber *s;
 	struct apus_guid guid;
 	char type_name[256];
-	bool found;
+	bool any;   /* writer at all */
+	bool found; /* and of another type */
 };
 
 /* Nobody has named the type, and nothing has come yet that shows it. */
@@ -225,6 +230,7 @@ static bool look_for_other(const struct apus_endpoint_info *e, void *user)
 
 	if (!e->is_writer || e->local || strcmp(e->topic, o->s->topic) != 0)
 		return true;
+	o->any = true;
 	o->found = strcmp(e->type_name, o->s->type->name) != 0;
 	o->guid = e->guid;
 	snprintf(o->type_name, sizeof(o->type_name), "%s", e->type_name);
@@ -232,6 +238,11 @@ static bool look_for_other(const struct apus_endpoint_info *e, void *user)
 }
 
 static int open_reader(struct subscriber *s);
+
+static int complain_unfit(const struct subscriber *s)
+{
+	return endpoint_complain_filter(s->values->filter, &s->filter_error);
+}
 
 /* The first writer of the topic decides: where it writes another type, the reader is made anew with that.
  * Returns an exit code. */
@@ -243,7 +254,7 @@ static int follow_writer(struct subscriber *s)
 
 	apus_visit_endpoints(s->session.participant, look_for_other, &other);
 	if (!other.found)
-		return EXIT_DONE;
+		return other.any && !s->reader ? complain_unfit(s) : EXIT_DONE;
 	type = apus_type_builtin(other.type_name);
 	rc = type ? 0 : apus_type_lookup(s->session.participant, &other.guid, LOOKUP_NS, &type);
 	if (rc != 0) {
@@ -251,17 +262,14 @@ static int follow_writer(struct subscriber *s)
 		complain(
 			"topic %s has the type %s, which its writer does not tell (%s); --idl FILE brings it",
 			s->topic, other.type_name, apus_strerror(rc));
-		return EXIT_DONE;
+		return s->reader ? EXIT_DONE : EXIT_USAGE;
 	}
-	if (s->values->filter)
-		return complain(
-			"--filter: the topic has the type %s, not %s; name it with --type or --idl",
-			other.type_name, s->type->name);
 	free(s->sample);
 	s->sample = calloc(1, type->size_bytes);
 	if (!s->sample)
 		return complain_failed("no memory");
-	apus_reader_destroy(s->reader);
+	if (s->reader)
+		apus_reader_destroy(s->reader);
 	s->reader = NULL;
 	s->type = type;
 	/* XCDR1 is what a writer offers by default; what is not final may come as XCDR2 only. Both are read. */
@@ -278,7 +286,7 @@ static int subscribe(struct subscriber *s)
 		bool watch = is_guess(s);
 		int64_t until = watch ? session_deadline(WATCH_NS) : deadline;
 
-		event = session_wait(&s->session, apus_reader_fd(s->reader),
+		event = session_wait(&s->session, s->reader ? apus_reader_fd(s->reader) : -1,
 				     until < deadline ? until : deadline);
 		rc = drain(s);
 		if (event == SESSION_TIME_OVER && watch && session_now_ns() < deadline) {
@@ -287,6 +295,8 @@ static int subscribe(struct subscriber *s)
 				rc = follow_writer(s);
 		}
 	}
+	if (rc == EXIT_DONE && !s->reader)
+		return complain_unfit(s); /* nobody has told another type */
 	if (rc != EXIT_DONE || s->values->count == 0 || enough(s))
 		return rc;
 	complain("%s after %" PRId64 " of %" PRId64 " samples; %u writers are matched",
@@ -330,19 +340,24 @@ static int open_and_subscribe(struct subscriber *s)
 
 	if (rc != EXIT_DONE)
 		return rc;
-	rc = open_reader(s);
+	if (s->filter_error.reason[0])
+		note("the filter does not fit %s (%s); a writer of %s is to tell its type",
+		     s->type->name, s->filter_error.reason, s->topic);
+	else
+		rc = open_reader(s);
 	if (rc == EXIT_DONE) {
 		session_report(&s->session, &s->values->session);
 		rc = subscribe(s);
-		if (s->values->stats)
+		if (s->values->stats && s->reader)
 			apus_visit_reader_stats(s->reader, print_stat, NULL);
 	}
 	session_close(&s->session);
 	return rc;
 }
 
-/* Before anything is announced. */
-static int check_filter(const struct subscriber *s)
+/* Before anything is announced. What a guessed type does not have, the writer's may; that something is missing
+ * at the end of the expression no type will change. */
+static int check_filter(struct subscriber *s)
 {
 	const struct values *v = s->values;
 	struct apus_filter_error error;
@@ -354,6 +369,10 @@ static int check_filter(const struct subscriber *s)
 					   : EXIT_DONE;
 	rc = apus_filter_check(s->type, v->filter, v->parameters.items, v->parameters.count,
 			       &error);
+	if (rc == APUS_EFILTER && is_guess(s) && error.length > 0) {
+		s->filter_error = error;
+		return EXIT_DONE;
+	}
 	if (rc == APUS_EFILTER)
 		return endpoint_complain_filter(v->filter, &error);
 	return rc == 0 ? EXIT_DONE : complain_failed("--filter: %s", apus_strerror(rc));
@@ -417,7 +436,8 @@ const struct command cmd_sub = {
 	"nanoseconds since 1970, state one of alive, disposed, no_writers. Without --count and\n"
 	"--timeout it runs until SIGINT or SIGTERM.\n\n"
 	"Without --type and --idl the type is ShapeType, until a writer of the topic says otherwise:\n"
-	"then it is that writer's, asked of it.\n\n" ENDPOINT_QOS_HELP
+	"then it is that writer's, asked of it. A filter that does not fit ShapeType waits\n"
+	"for it.\n\n" ENDPOINT_QOS_HELP
 	"The history is keep_all unless given, and the reader best effort: it may miss what is sent while\n"
 	"it is being matched, or faster than it takes. reliability=reliable misses nothing.\n",
 	options,

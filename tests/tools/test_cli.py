@@ -129,7 +129,7 @@ def samples():
 def filters():
     def bad(expression, position, *named, params=()):
         words = [word for value in params for word in ("--param", value)]
-        refused(["sub", "Square", "--filter", expression, *words], 2,
+        refused(["sub", "Square", "--type", "ShapeType", "--filter", expression, *words], 2,
                 f"filter, position {position}: ", *named)
         refused(["filter", expression, *words], 2, f"filter, position {position}: ", *named)
 
@@ -140,6 +140,9 @@ def filters():
     bad("x = 'RED'", 4)
     bad("x BETWEEN %0 AND %1", 17, "%1", params=("1",))
     refused(["filter"], 2, "one expression")
+    # Without --type the filter may fit the type that a writer tells; what no type can mend is refused at once.
+    refused(["sub", "Square", "--filter", "x >"], 2, "filter, position 3: ")
+    refused(["sub", "Square", "--filter", "a = -5", "--timeout", "0.3"], 2, "filter, position 0: ")
     lines = "".join(json.dumps({"color": "RED", "x": x, "y": 0, "shapesize": 1}) + "\n"
                     for x in range(4))
     code, out, err = run("filter", "x BETWEEN %0 AND %1", "--param", "1", "--param", "2", stdin=lines)
@@ -200,6 +203,35 @@ def left_out(directory):
     alive = [line["data"]["color"] for line in got if line["state"] == "alive"]
     expect(code2 == 0 and alive == ["RED"], f"beside a sample left out: {code2} {got} {told}")
     expect(code != 0 or "is left out: invalid encoding" in told, f"left out unsaid: {told!r}")
+
+
+def told_type(directory):
+    """A filter is compiled for the type that the writer tells, whether or not it fits the guessed one."""
+    path = os.path.join(directory, "told.idl")
+    with open(path, "w", encoding="ascii") as out:
+        out.write("@final struct Told { @key long k; long a; string x; };\n")
+    samples = ['{"k":1,"a":-5,"x":"p"}', '{"k":2,"a":7,"x":"q"}']
+    for expression, expected in (("a = -5", 1), ("k > %0", 2), ("x = 'q'", 2)):
+        sub = start_ready("sub", "Typed", "--json", "--count", "1", "--timeout", "15", "--filter", expression,
+                          "--param", "1", "--qos", "reliability=reliable")
+        code, _, err = run("pub", "Typed", *samples, "--idl", path, "--wait-matched", "1", "--timeout", "10",
+                           "--qos", "durability=transient_local", env={"ASAN_OPTIONS": "detect_leaks=0"})
+        if "no IDL front end" in err:
+            sub.kill()
+            sub.communicate()
+            return
+        expect(code == 0, f"pub of a told type: {code} {err}")
+        code, got, err = lines(sub)
+        expect(code == 0 and [line["data"]["k"] for line in got] == [expected], f"{expression}: {code} {got} {err}")
+    sub = start_ready("sub", "Typed", "--json", "--timeout", "15", "--filter", "nothing = 1")
+    run("pub", "Typed", *samples, "--idl", path, "--linger", "2", env={"ASAN_OPTIONS": "detect_leaks=0"})
+    code, got, err = lines(sub)
+    expect(code == 2 and got == [] and "filter, position 0: " in err, f"a member nobody has: {code} {got} {err}")
+    # A writer of the guessed type decides too.
+    sub = start_ready("sub", "Square", "--json", "--timeout", "15", "--filter", "nothing = 1")
+    run("pub", "Square", S, "--linger", "2")
+    code, got, err = lines(sub)
+    expect(code == 2 and got == [] and "filter, position 0: " in err, f"of ShapeType: {code} {got} {err}")
 
 
 def settings(directory):
@@ -486,6 +518,7 @@ def main():
         counters(directory)
         descriptors(directory)
         left_out(directory)
+        told_type(directory)
     system()
     codes()
     exchange()
