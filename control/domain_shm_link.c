@@ -44,8 +44,8 @@ static int watch(struct apus_ctl_shm *s, int fd)
 
 /* --- peers --------------------------------------------------------------------------------------- */
 
-int apus_ctl_shm_say(struct apus_participant *p, struct apus_ctl_shm_peer *peer, struct apus_ctl_shm_message *m, const int *fds,
-	       uint32_t fd_count)
+int apus_ctl_shm_say(struct apus_participant *p, struct apus_ctl_shm_peer *peer,
+		     struct apus_ctl_shm_message *m, const int *fds, uint32_t fd_count)
 {
 	m->magic = MAGIC;
 	m->version = VERSION;
@@ -54,18 +54,20 @@ int apus_ctl_shm_say(struct apus_participant *p, struct apus_ctl_shm_peer *peer,
 			     : apus_shm_send(peer->out, m, sizeof(*m), fds, fd_count);
 }
 
-void apus_ctl_shm_say_of(struct apus_participant *p, const struct apus_ctl_shm_route *r, enum apus_ctl_shm_kind kind)
+void apus_ctl_shm_say_of(struct apus_participant *p, const struct apus_ctl_shm_route *r,
+			 enum apus_ctl_shm_kind kind)
 {
 	struct apus_ctl_shm_message m = {.kind = (uint16_t)kind,
-			    .writer = r->writer,
-			    .reader = r->reader,
-			    .offer = r->offer};
+					 .writer = r->writer,
+					 .reader = r->reader,
+					 .offer = r->offer};
 
 	(void)apus_ctl_shm_say(p, r->peer, &m, NULL, 0);
 }
 
 /* A participant of this host, connected to if need be. NULL: it is not on this host, or does not listen. */
-struct apus_ctl_shm_peer *apus_ctl_shm_peer_of(struct apus_participant *p, const struct apus_prefix *prefix)
+struct apus_ctl_shm_peer *apus_ctl_shm_peer_of(struct apus_participant *p,
+					       const struct apus_prefix *prefix)
 {
 	struct apus_ctl_shm *s = p->shm;
 	struct apus_ctl_shm_message hello = {.kind = APUS_CTL_SHM_HELLO};
@@ -85,7 +87,8 @@ struct apus_ctl_shm_peer *apus_ctl_shm_peer_of(struct apus_participant *p, const
 		close(fd);
 		return NULL;
 	}
-	*peer = (struct apus_ctl_shm_peer){.next = s->peers, .prefix = *prefix, .out = fd, .pidfd = -1};
+	*peer = (struct apus_ctl_shm_peer){
+		.next = s->peers, .prefix = *prefix, .out = fd, .pidfd = -1};
 	s->peers = peer;
 	if (apus_ctl_shm_say(p, peer, &hello, &s->self, s->self >= 0) != 0) {
 		close(fd);
@@ -98,8 +101,9 @@ struct apus_ctl_shm_peer *apus_ctl_shm_peer_of(struct apus_participant *p, const
 
 /* --- messages ------------------------------------------------------------------------------------ */
 
-static struct apus_ctl_shm_peer *greet(struct apus_participant *p, const struct apus_ctl_shm_message *m,
-			  struct apus_shm_message *raw)
+static struct apus_ctl_shm_peer *greet(struct apus_participant *p,
+				       const struct apus_ctl_shm_message *m,
+				       struct apus_shm_message *raw)
 {
 	struct apus_ctl_shm_peer *peer = apus_ctl_shm_peer_of(p, &m->sender);
 
@@ -113,14 +117,16 @@ static struct apus_ctl_shm_peer *greet(struct apus_participant *p, const struct 
 /* Writers speak of their own writers, readers of their own readers. */
 static bool speaks_for_itself(const struct apus_ctl_shm_message *m)
 {
-	bool of_writer = m->kind == APUS_CTL_SHM_OFFER || m->kind == APUS_CTL_SHM_NONE || m->kind == APUS_CTL_SHM_WITHDRAW;
+	bool of_writer = m->kind == APUS_CTL_SHM_OFFER || m->kind == APUS_CTL_SHM_NONE ||
+			 m->kind == APUS_CTL_SHM_WITHDRAW;
 	struct apus_prefix prefix = apus_guid_prefix(of_writer ? &m->writer : &m->reader);
 
 	return apus_prefix_equal(&prefix, &m->sender);
 }
 
 /* False: this connection is of no use. */
-static bool handle(struct apus_participant *p, struct apus_ctl_shm_connection *c, struct apus_shm_message *raw)
+static bool handle(struct apus_participant *p, struct apus_ctl_shm_connection *c,
+		   struct apus_shm_message *raw)
 {
 	struct apus_ctl_shm_message m;
 
@@ -252,7 +258,8 @@ void apus_ctl_shm_forget_peers(struct apus_participant *p)
 
 		for (const struct apus_ctl_shm_route *r = s->routes; r && !used; r = r->next)
 			used = r->peer == peer;
-		for (const struct apus_ctl_shm_connection *c = s->connections; c && !used; c = c->next)
+		for (const struct apus_ctl_shm_connection *c = s->connections; c && !used;
+		     c = c->next)
 			used = c->peer == peer;
 		if (used) {
 			link = &peer->next;

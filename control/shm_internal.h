@@ -11,7 +11,15 @@
 #include "dataplane/shm_match.h"
 #include "shm/link.h"
 
-enum apus_ctl_shm_kind { APUS_CTL_SHM_HELLO = 1, APUS_CTL_SHM_OFFER, APUS_CTL_SHM_NONE, APUS_CTL_SHM_ACCEPT, APUS_CTL_SHM_REFUSE, APUS_CTL_SHM_DETACH, APUS_CTL_SHM_WITHDRAW };
+enum apus_ctl_shm_kind {
+	APUS_CTL_SHM_HELLO = 1,
+	APUS_CTL_SHM_OFFER,
+	APUS_CTL_SHM_NONE,
+	APUS_CTL_SHM_ACCEPT,
+	APUS_CTL_SHM_REFUSE,
+	APUS_CTL_SHM_DETACH,
+	APUS_CTL_SHM_WITHDRAW
+};
 
 struct apus_ctl_shm_message {
 	uint32_t magic;
