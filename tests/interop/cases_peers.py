@@ -17,13 +17,14 @@ for pair in (("cyclone", "fastdds"), ("fastdds", "cyclone")):
         """1,000 reliable samples between the two vendors, and tshark sees both."""
         with World() as world:
             path = world.capture()
-            sub = world.sub(pair[1], "Square", count=1000)
+            sub = world.sub(pair[1], "Square", count=1000, timeout=25)
             pub = world.pub(pair[0], "Square", count=1000, matched=1, keep_all=True,
                             colors=("RED", "GREEN"), linger=1.5)
-            samples = sub.finish()
+            # Cyclone ignores data before the first heartbeat (see the capture notes): order only, and on a
+            # busy machine it waits for the first ones in vain.
+            samples = sub.finish(code=0 if pair[0] == "cyclone" else None)
             pub.finish(code=None)
             world.stop_captures()
-            # Cyclone ignores data before the first heartbeat (see the capture notes): order only.
             checks.increasing(samples, 1 if pair[0] == "fastdds" else 1000)
             vendors = {message.vendor for message in capture.messages(path)}
             equal(vendors, {VENDOR["cyclone"], VENDOR["fastdds"]}, "vendors in the capture")
