@@ -47,6 +47,11 @@ void apus_dp_keytable_fini(struct apus_dp_keytable *table)
 	memset(table, 0, sizeof(*table));
 }
 
+static uint8_t *key_at(const struct apus_dp_keytable *table, uint32_t idx)
+{
+	return table->keys + (size_t)idx * table->key_bytes_max;
+}
+
 uint32_t apus_dp_keytable_find(const struct apus_dp_keytable *table, const uint8_t *key,
 			       uint32_t key_bytes)
 {
@@ -60,7 +65,7 @@ uint32_t apus_dp_keytable_find(const struct apus_dp_keytable *table, const uint8
 		if (idx == APUS_DP_NO_KEY)
 			return idx;
 		if (table->hashes[idx] == hash && table->lengths[idx] == key_bytes &&
-		    memcmp(table->keys + (size_t)idx * table->key_bytes_max, key, key_bytes) == 0)
+		    (key_bytes == 0 || memcmp(key_at(table, idx), key, key_bytes) == 0))
 			return idx;
 	}
 }
@@ -81,7 +86,9 @@ uint32_t apus_dp_keytable_add(struct apus_dp_keytable *table, const uint8_t *key
 	table->buckets[b] = idx;
 	table->hashes[idx] = hash;
 	table->lengths[idx] = key_bytes;
-	memcpy(table->keys + (size_t)idx * table->key_bytes_max, key, key_bytes);
+	/* Of a type without key there is nothing, and no address of it. */
+	if (key_bytes)
+		memcpy(key_at(table, idx), key, key_bytes);
 	table->count++;
 	return idx;
 }
