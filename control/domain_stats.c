@@ -619,7 +619,10 @@ static uint32_t try_rows(struct apus_stats *s)
 	uint64_t before, after;
 	uint32_t count;
 
-	if (!read_at(s->fd, &before, sizeof(before), SEQUENCE_AT) || (before & 1) || !before)
+	if (!read_at(s->fd, &before, sizeof(before), SEQUENCE_AT) || !before)
+		return 0;
+	/* A keeper that was killed in the middle will not finish: what there is of its last update has to do. */
+	if ((before & 1) && !apus_stats_is_stale(s))
 		return 0;
 	/* seq_cst both times: orders the copies from the file, pairs with publish(). */
 	atomic_thread_fence(memory_order_seq_cst);
