@@ -279,6 +279,27 @@ static void test_death(void **state)
 	end(&f);
 }
 
+/* A writer that leaves while its reader is behind: nothing looks at it later (AddressSanitizer). */
+static void test_writer_leaves(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, &keep_all);
+	match(&f);
+	for (int32_t x = 1; x <= 20; x++)
+		assert_int_equal(wire_write(&f.p, &f.e, "RED", x, APUS_ALIVE), 0);
+	assert_true(apus_dp_timer_armed(&f.e.writer->shm_timer));
+	wire_match(&f.p, &f.e, false, &f.o);
+	drop(&f);
+	wire_endpoints_fini(&f.p, &f.e);
+	wire_run(&f.p, 10 * APUS_NS_PER_MS);
+	wire_pair_fini(&f.p);
+	apus_dp_shm_out_fini(&f.out);
+	free(f.ring);
+	free(f.page);
+}
+
 /* Random bytes over everything a peer can write, while the stream goes on. */
 static void scribble(struct fixture *f, void *at, size_t bytes, uint64_t *random)
 {
@@ -376,6 +397,7 @@ int main(void)
 		cmocka_unit_test(test_late_joiner),
 		cmocka_unit_test(test_instances),
 		cmocka_unit_test(test_death),
+		cmocka_unit_test(test_writer_leaves),
 		cmocka_unit_test(test_scribbling_reader),
 		cmocka_unit_test(test_scribbling_writer),
 		cmocka_unit_test(test_refuses_sizes),
