@@ -531,6 +531,10 @@ static int create(const struct apus_config *config, struct apus_participant **pa
 		close_parts(p);
 		return rc;
 	}
+	/* Whoever has a participant has its counter file with something in it, however soon it dies. */
+	pthread_mutex_lock(&p->lock);
+	(void)apus_ctl_domain_stats_turn(p, apus_mono_now());
+	pthread_mutex_unlock(&p->lock);
 	*participant_out = p;
 	return 0;
 }
