@@ -230,7 +230,8 @@ static void finish_plan(struct apus_wire_keyplan *plan)
 	const struct apus_wire_keystep *steps = plan->steps;
 	uint16_t rank = 0;
 
-	/* Nothing after the last leaf is of interest. */
+	/* Nothing after the last leaf is of interest, but to a key-only payload, which has to end there. */
+	plan->step_count_whole = plan->step_count;
 	while (plan->step_count && steps[plan->step_count - 1].op != STEP_LEAF)
 		plan->step_count--;
 	rank_struct(plan, plan->type, 0, false, &rank);
@@ -373,10 +374,11 @@ static bool leaves_by_declaration(const struct apus_wire_keyplan *plan, struct a
 				  bool key_only, struct leaf_ref *refs)
 {
 	struct outer outer[2 * (APUS_WIRE_TYPE_DEPTH_MAX + 2)];
+	const uint16_t step_count = key_only ? plan->step_count_whole : plan->step_count;
 	bool good = true;
 	int open = 0;
 
-	for (uint16_t i = 0; i < plan->step_count && good; i++) {
+	for (uint16_t i = 0; i < step_count && good; i++) {
 		const struct apus_wire_keystep *step = &plan->steps[i];
 
 		switch (step->op) {

@@ -45,8 +45,9 @@ struct apus_wire_keystep {
 /** Prepared key access for one type. Fields are private except `max_bytes`. */
 struct apus_wire_keyplan {
 	const struct apus_type *type;
-	uint32_t max_bytes; /* = apus_wire_key_max() */
-	uint16_t step_count;
+	uint32_t max_bytes;        /* = apus_wire_key_max() */
+	uint16_t step_count;       /* as far as the last key */
+	uint16_t step_count_whole; /* to the end of the body: for payloads of keys alone */
 	uint16_t leaf_count;
 	bool use_md5;         /* the longest possible key exceeds 16 bytes */
 	bool string_only;     /* final or appendable, the only key is a string as first member */
@@ -57,14 +58,15 @@ struct apus_wire_keyplan {
 	uint32_t lone_offset; /* and where it lies in the outermost C struct */
 	uint16_t
 		canonical[APUS_WIRE_KEY_LEAVES_MAX]; /* canonical[i]: step index of the i-th leaf */
-	struct apus_wire_keystep steps[APUS_WIRE_KEY_STEPS_MAX]; /* of a copy: step_count of them */
+	struct apus_wire_keystep
+		steps[APUS_WIRE_KEY_STEPS_MAX]; /* of a copy: step_count_whole of them */
 };
 
 /** Bytes of a plan that matter: a copy need not hold more. */
 static inline size_t apus_wire_keyplan_bytes(const struct apus_wire_keyplan *plan)
 {
 	return offsetof(struct apus_wire_keyplan, steps) +
-	       plan->step_count * sizeof(plan->steps[0]);
+	       plan->step_count_whole * sizeof(plan->steps[0]);
 }
 
 /**

@@ -156,6 +156,32 @@ static void key_payload_with_dheaders_is_accepted(void **state)
 	assert_null(back.text);
 }
 
+/* A newer sender's struct may end in keys we do not know: its DHEADER tells where the payload does. */
+static void key_payload_of_a_newer_type_is_accepted(void **state)
+{
+	const char *hex = "000900001c000000"
+			  "06000000443322116655"
+			  "0000"
+			  "02000000"
+			  "0400000074616700"
+			  "efbeadde";
+	struct apus_wire_keyplan plan;
+	struct zoo_keydeep back;
+	uint8_t payload[64], arena[64], key[64], want[64];
+	size_t n = zoo_hex(hex, payload), key_bytes = zoo_hex(DEEP_KEY, want);
+
+	(void)state;
+	assert_int_equal(apus_wire_keyplan_init(&plan, &zoo_keydeep_type, 0), 0);
+	expect_key(&plan, hex, true, DEEP_KEY);
+	assert_true(apus_type_decode(&zoo_keydeep_type, payload, n, true, &back, arena,
+				     sizeof(arena)) >= 0);
+	assert_int_equal(apus_wire_key_from_sample(&plan, &back, key, sizeof(key)), key_bytes);
+	assert_memory_equal(key, want, key_bytes);
+	payload[4] -= 5; /* the struct ends before the payload does: more than padding is left */
+	assert_int_equal(apus_wire_key_extract(&plan, payload, n, true, key, sizeof(key)),
+			 APUS_EENCODING);
+}
+
 static void every_form_gives_one_key(void **state)
 {
 	static const int representations[] = {APUS_XCDR1, APUS_XCDR2};
@@ -286,6 +312,7 @@ int main(void)
 		cmocka_unit_test(fixed_keys_and_hashes),
 		cmocka_unit_test(keys_out_of_order_equal_cyclone),
 		cmocka_unit_test(key_payload_with_dheaders_is_accepted),
+		cmocka_unit_test(key_payload_of_a_newer_type_is_accepted),
 		cmocka_unit_test(every_form_gives_one_key),
 		cmocka_unit_test(keys_come_back_from_clear_hashes_only),
 		cmocka_unit_test(limits_are_held),
