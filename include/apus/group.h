@@ -75,6 +75,7 @@ APUS_API int apus_subscriber_create(struct apus_participant *participant,
  * Returns 0, APUS_ELIMIT, APUS_ECLOSED; end_access: APUS_EINVAL without begin_access.
  */
 APUS_API int apus_subscriber_begin_access(struct apus_subscriber *subscriber);
+/** Ends the innermost begin_access. */
 APUS_API int apus_subscriber_end_access(struct apus_subscriber *subscriber);
 /**
  * The readers that have samples as `select` asks for (masks only; NULL = any), up to `max` of them. Ordered

@@ -279,6 +279,7 @@ APUS_API int apus_read(struct apus_reader *reader, struct apus_sample *samples_o
 APUS_API int apus_take_next_instance(struct apus_reader *reader, struct apus_sample *samples_out,
 				     uint32_t max, apus_instance previous,
 				     const struct apus_select *select);
+/** The same, reading. */
 APUS_API int apus_read_next_instance(struct apus_reader *reader, struct apus_sample *samples_out,
 				     uint32_t max, apus_instance previous,
 				     const struct apus_select *select);
@@ -463,6 +464,7 @@ APUS_API int apus_visit_stats(struct apus_participant *participant,
 /** Visits the counters of one reader or writer. */
 APUS_API int apus_visit_reader_stats(struct apus_reader *reader,
 				     void (*visit)(const struct apus_stat *, void *), void *user);
+/** The same of a writer. */
 APUS_API int apus_visit_writer_stats(struct apus_writer *writer,
 				     void (*visit)(const struct apus_stat *, void *), void *user);
 

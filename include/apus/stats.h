@@ -41,12 +41,14 @@ struct apus_stats_row {
 
 /** Opens a file. Returns 0, APUS_ENOENT, APUS_ENOMEM, APUS_EENCODING (not such a file, or of another version). */
 APUS_API int apus_stats_open(const char *path, struct apus_stats **stats_out);
+/** Closes it, with all that its rows point to; NULL is allowed. */
 APUS_API void apus_stats_close(struct apus_stats *stats);
 /** True if its keeper has ended without removing it: these are its last counters. A participant that is given the
  *  same file takes it over. */
 APUS_API bool apus_stats_is_stale(const struct apus_stats *stats);
-/** Process that keeps it, and when it was brought up to date (monotonic ns of this machine). */
+/** Process that keeps it. */
 APUS_API uint32_t apus_stats_pid(const struct apus_stats *stats);
+/** When it was brought up to date: monotonic ns of this machine. */
 APUS_API int64_t apus_stats_time_ns(const struct apus_stats *stats);
 /** Visits all rows of one update, the participant first, until `visit` returns false. Returns their number,
  *  APUS_EAGAIN (it is being written all the time, or has been cut short: try again), APUS_ENOMEM. */

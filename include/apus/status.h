@@ -147,38 +147,50 @@ struct apus_available_status {
  * changes are then those since creation. Returns 1 if something changed since that observer's last look,
  * 0 if not (changes are 0 then), APUS_EINVAL, or APUS_ECLOSED.
  */
+/** Readers matched (DDS 1.4 §2.2.4.1 PUBLICATION_MATCHED). Returns as said above. */
 APUS_API int apus_writer_matched_status(struct apus_writer *writer, struct apus_observer *observer,
 					struct apus_matched_status *status_out);
+/** Readers that ask for more than the writer offers (OFFERED_INCOMPATIBLE_QOS). */
 APUS_API int apus_writer_incompatible_status(struct apus_writer *writer,
 					     struct apus_observer *observer,
 					     struct apus_incompatible_status *status_out);
+/** Endpoints of others with this topic name and another type (INCONSISTENT_TOPIC). */
 APUS_API int apus_writer_inconsistent_status(struct apus_writer *writer,
 					     struct apus_observer *observer,
 					     struct apus_inconsistent_status *status_out);
+/** Deadlines missed, all instances together (OFFERED_DEADLINE_MISSED). */
 APUS_API int apus_writer_deadline_status(struct apus_writer *writer, struct apus_observer *observer,
 					 struct apus_deadline_status *status_out);
+/** Lapses of the writer's own lease (LIVELINESS_LOST). */
 APUS_API int apus_writer_liveliness_status(struct apus_writer *writer,
 					   struct apus_observer *observer,
 					   struct apus_liveliness_lost_status *status_out);
 
+/** Writers matched (SUBSCRIPTION_MATCHED). */
 APUS_API int apus_reader_matched_status(struct apus_reader *reader, struct apus_observer *observer,
 					struct apus_matched_status *status_out);
+/** Writers that offer less than the reader asks for (REQUESTED_INCOMPATIBLE_QOS). */
 APUS_API int apus_reader_incompatible_status(struct apus_reader *reader,
 					     struct apus_observer *observer,
 					     struct apus_incompatible_status *status_out);
+/** As apus_writer_inconsistent_status(). */
 APUS_API int apus_reader_inconsistent_status(struct apus_reader *reader,
 					     struct apus_observer *observer,
 					     struct apus_inconsistent_status *status_out);
+/** Deadlines missed, all instances together (REQUESTED_DEADLINE_MISSED). */
 APUS_API int apus_reader_deadline_status(struct apus_reader *reader, struct apus_observer *observer,
 					 struct apus_deadline_status *status_out);
-/** O(matched writers). */
+/** Matched writers by liveliness (LIVELINESS_CHANGED); O(matched writers). */
 APUS_API int apus_reader_liveliness_status(struct apus_reader *reader,
 					   struct apus_observer *observer,
 					   struct apus_liveliness_status *status_out);
+/** Samples lost (SAMPLE_LOST). */
 APUS_API int apus_reader_lost_status(struct apus_reader *reader, struct apus_observer *observer,
 				     struct apus_lost_status *status_out);
+/** Samples refused for a limit (SAMPLE_REJECTED). */
 APUS_API int apus_reader_rejected_status(struct apus_reader *reader, struct apus_observer *observer,
 					 struct apus_rejected_status *status_out);
+/** Samples that became readable, by count where DDS has a flag (DATA_AVAILABLE). */
 APUS_API int apus_reader_available_status(struct apus_reader *reader,
 					  struct apus_observer *observer,
 					  struct apus_available_status *status_out);
@@ -187,6 +199,7 @@ APUS_API int apus_reader_available_status(struct apus_reader *reader,
  *  cursor. Or APUS_EINVAL, APUS_ECLOSED. */
 APUS_API int apus_writer_status_changes(struct apus_writer *writer,
 					const struct apus_observer *observer, uint32_t mask);
+/** The same of a reader. */
 APUS_API int apus_reader_status_changes(struct apus_reader *reader,
 					const struct apus_observer *observer, uint32_t mask);
 
@@ -213,7 +226,8 @@ enum apus_listen_on {
 
 /**
  * Callbacks; NULL ones are not called. A callback holds no turn and may call anything but what waits for the
- * library's own thread (waits return APUS_EDEADLK on a worker's thread). A listener looks with an observer of
+ * library's own thread (waits return APUS_EDEADLK on a worker's thread). Callbacks of one participant run one
+ * after another, whichever threads they are called on: a slow one holds up the others, but no data. A listener looks with an observer of
  * its own, which begins at the entity's creation, so nothing is missed when it is set late. Several changes
  * between two calls come as one. Order within one call round: inconsistent topic, incompatible QoS, matched,
  * liveliness, deadline, lost, rejected, data.
@@ -258,6 +272,7 @@ struct apus_listener {
  */
 APUS_API int apus_writer_set_listener(struct apus_writer *writer,
 				      const struct apus_listener *listener);
+/** The same of a reader. */
 APUS_API int apus_reader_set_listener(struct apus_reader *reader,
 				      const struct apus_listener *listener);
 /** The same for all endpoints of a participant, present and future: statuses for which an endpoint has no

@@ -34,6 +34,7 @@ struct apus_waitset;
 APUS_API int apus_writer_status_condition(struct apus_writer *writer, uint32_t mask,
 					  const struct apus_observer *observer,
 					  struct apus_condition **condition_out);
+/** The same of a reader. */
 APUS_API int apus_reader_status_condition(struct apus_reader *reader, uint32_t mask,
 					  const struct apus_observer *observer,
 					  struct apus_condition **condition_out);
@@ -63,6 +64,7 @@ APUS_API bool apus_condition_triggered(struct apus_condition *condition);
  *  APUS_EINVAL if it is neither. */
 APUS_API int apus_take_where(struct apus_condition *condition, struct apus_sample *samples_out,
 			     uint32_t max);
+/** The same, reading. */
 APUS_API int apus_read_where(struct apus_condition *condition, struct apus_sample *samples_out,
 			     uint32_t max);
 
