@@ -13,6 +13,7 @@
 #include <apus/stats.h>
 
 #include "tools/commands.h"
+#include "tools/guid.h"
 #include "tools/json.h"
 #include "tools/terminal.h"
 
@@ -28,8 +29,9 @@ static const char *const kinds[] = {"participant", "writer", "reader", "matched_
 
 static void print_guid(const struct apus_guid *guid)
 {
-	for (size_t i = 0; i < sizeof(guid->bytes); i++)
-		printf("%02x", guid->bytes[i]);
+	char text[GUID_TEXT_BYTES];
+
+	fputs(guid_to_text(guid, text), stdout);
 }
 
 /* --- apus stats ---------------------------------------------------------------------------------- */
@@ -296,9 +298,10 @@ const struct command cmd_top = {
 	"top",
 	"FILE... [--interval MS] [--count N]",
 	"Show rates, backlogs and losses of running participants, live.",
-	"FILE is what the participant's setting stats.file names; of counts matches. Of a writer, waiting counts samples not\n"
-	"acknowledged by all, lost counts repairs, rejected counts writes refused. Below each endpoint stand its\n"
-	"matches: how many samples a reader is behind, whether a writer is alive.\n",
+	"FILE is what the participant's setting stats.file names; the column \"of\" counts matches. Of a\n"
+	"writer, waiting counts samples not acknowledged by all, lost counts repairs, rejected counts writes\n"
+	"refused. Below each endpoint stand its matches: how many samples a reader is behind, whether a\n"
+	"writer is alive.\n",
 	top_options,
 	sizeof(top_options) / sizeof(top_options[0]),
 	run_top,
