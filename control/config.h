@@ -94,6 +94,11 @@ struct apus_ctl_config {
 	int32_t fragment_bytes; /**< -1 = what the interfaces' packets hold */
 	int64_t demote_ns;      /**< writer: a reader silent for so long is waited for no more */
 	int64_t ack_delay_ns;   /**< reader: from a HEARTBEAT to the ACKNACK that answers it */
+	int64_t nack_delay_ns;  /**< writer: from a request for samples to its answer */
+	int64_t nack_group_delay_ns; /**< the same, if longer, for readers sent to in a group */
+	uint32_t
+		nack_group_readers; /**< that ask for a sample before it goes to the group; 0: never */
+	int64_t nack_suppression_ns; /**< writer: what was asked for and sent is not sent again within it */
 
 	uint32_t type_matching;        /**< enum apus_ctl_type_matching */
 	bool filtering;                /**< false: creating a filtered reader fails */

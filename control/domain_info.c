@@ -272,6 +272,7 @@ static const struct named writer_counters[] = {
 	COUNTER(apus_dp_writer_counters, expired, "writer.expired"),
 	COUNTER(apus_dp_writer_counters, data_sent, "writer.data"),
 	COUNTER(apus_dp_writer_counters, repairs, "writer.repairs"),
+	COUNTER(apus_dp_writer_counters, group_repairs, "writer.group_repairs"),
 	COUNTER(apus_dp_writer_counters, suppressed, "writer.suppressed"),
 	COUNTER(apus_dp_writer_counters, fragments, "writer.fragments"),
 	COUNTER(apus_dp_writer_counters, nack_frags, "writer.nack_frags"),

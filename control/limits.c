@@ -145,6 +145,18 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 		"no longer wait for it until it is heard again."),
 	DURATION("ack.delay", "0ns", "0ns…1s", 0, SEC, ack_delay_ns,
 		 "How long a reader waits before it answers a heartbeat, so that answers merge."),
+	DURATION(
+		"nack.delay", "0ns", "0ns…1s", 0, SEC, nack_delay_ns,
+		"How long a writer waits before it answers a request for samples, so that requests merge."),
+	DURATION(
+		"nack.group_delay", "2ms", "0ns…1s", 0, SEC, nack_group_delay_ns,
+		"The same, if longer, for readers that are sent to by multicast: what several ask for "
+		"meanwhile goes to all of them at once."),
+	NUMBER("nack.group_readers", "readers", "2", "0…65536", 0, 65536, nack_group_readers,
+	       "Readers that must ask for a sample for it to be repeated by multicast; 0: never, and "
+	       "nack.group_delay does not count."),
+	DURATION("nack.suppression", "500us", "0ns…1s", 0, SEC, nack_suppression_ns,
+		 "Within this time what a reader was sent on request is not sent again to it."),
 
 	AUTO("fragment.bytes", "bytes", "auto", "auto | 256…64000", 256, 64000, fragment_bytes,
 	     "Largest piece of a sample in one datagram; auto fits the packets of every interface."),

@@ -34,7 +34,13 @@ void apus_dp_fork_guard(void)
 
 void apus_dp_pass_time(struct apus_dp_worker *worker)
 {
+	apus_dp_pass_time_until(worker, (struct apus_mono){INT64_MAX});
+}
+
+void apus_dp_pass_time_until(struct apus_dp_worker *worker, struct apus_mono until)
+{
 	struct timespec nap = {0, NAP_NS};
+	int64_t left;
 	int work = 0;
 
 	/* What is waited for is often under way: an answer takes some 20 us, a nap three times its length. */
@@ -44,6 +50,11 @@ void apus_dp_pass_time(struct apus_dp_worker *worker)
 		work = apus_dp_worker_poll(worker, apus_mono_now());
 		apus_dp_worker_end_turn(worker);
 	}
-	if (work == 0)
+	if (work)
+		return;
+	left = until.ns - apus_mono_now().ns;
+	if (left < NAP_NS)
+		nap.tv_nsec = left;
+	if (left > 0)
 		nanosleep(&nap, NULL);
 }

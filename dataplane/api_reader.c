@@ -199,7 +199,7 @@ int apus_reader_wait(struct apus_reader *reader, int64_t timeout_ns)
 		if (reader->worker->spawned)
 			sleep_on(fd, deadline);
 		else
-			apus_dp_pass_time(reader->worker);
+			apus_dp_pass_time_until(reader->worker, deadline);
 	}
 }
 
@@ -214,7 +214,7 @@ int apus_reader_wait_matched(struct apus_reader *reader, uint32_t count, int64_t
 			return APUS_ETIMEDOUT;
 		if (apus_dp_worker_thread)
 			return APUS_EDEADLK;
-		apus_dp_pass_time(reader->worker);
+		apus_dp_pass_time_until(reader->worker, deadline);
 	}
 	return 0;
 }

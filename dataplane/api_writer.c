@@ -108,8 +108,9 @@ abandon:
 	return rc;
 }
 
-/* Waits a little for acknowledgements to make room. *deadline is 0 at first. False: waited long enough, or
- * waiting is no use, for best effort never waits for any. */
+/* Waits a little for acknowledgements to make room, not beyond the deadline, at which there is a last attempt.
+ * *deadline is 0 at first: the time runs from the first refusal on. False: waited long enough, or waiting is no use,
+ * for best effort never waits for any. */
 static bool await_room(struct apus_writer *w, struct apus_mono *deadline)
 {
 	struct apus_mono now;
@@ -121,7 +122,7 @@ static bool await_room(struct apus_writer *w, struct apus_mono *deadline)
 		*deadline = apus_mono_add(now, w->max_blocking_ns);
 	else if (!apus_mono_before(now, *deadline))
 		return false;
-	apus_dp_pass_time(w->worker);
+	apus_dp_pass_time_until(w->worker, *deadline);
 	return true;
 }
 
@@ -314,7 +315,7 @@ int apus_writer_wait_acked(struct apus_writer *writer, int64_t timeout_ns)
 			return APUS_ETIMEDOUT;
 		if (apus_dp_worker_thread)
 			return APUS_EDEADLK;
-		apus_dp_pass_time(writer->worker);
+		apus_dp_pass_time_until(writer->worker, deadline);
 		apus_dp_worker_take_turn(writer->worker);
 	}
 }
@@ -330,7 +331,7 @@ int apus_writer_wait_matched(struct apus_writer *writer, uint32_t count, int64_t
 			return APUS_ETIMEDOUT;
 		if (apus_dp_worker_thread)
 			return APUS_EDEADLK;
-		apus_dp_pass_time(writer->worker);
+		apus_dp_pass_time_until(writer->worker, deadline);
 	}
 	return 0;
 }

@@ -102,5 +102,7 @@ int apus_dp_access(struct apus_reader *r, struct apus_sample *samples_out, uint3
 		   bool take);
 /** Passes time while a call waits: polls a driven worker, else sleeps a little. Not under the turn. */
 void apus_dp_pass_time(struct apus_dp_worker *worker);
+/** The same for a call that gives up at that instant: it is not slept through. */
+void apus_dp_pass_time_until(struct apus_dp_worker *worker, struct apus_mono until);
 
 #endif

@@ -540,6 +540,7 @@ void apus_dp_worker_remove_writer(struct apus_dp_worker *worker, struct apus_dp_
 	apus_dp_wheel_cancel(&worker->wheel, &writer->gap_timer);
 	apus_dp_wheel_cancel(&worker->wheel, &writer->pace_timer);
 	apus_dp_wheel_cancel(&worker->wheel, &writer->batch_timer);
+	apus_dp_wheel_cancel(&worker->wheel, &writer->answer_timer);
 	apus_dp_wheel_cancel(&worker->wheel, &writer->shm_timer);
 	while (worker->writers[i] != writer)
 		i++;

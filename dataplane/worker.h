@@ -62,7 +62,15 @@ struct apus_dp_worker_config {
 	int64_t demote_ns;           /* silence after which its writers demote a reader; 0: never */
 	uint32_t fragment_bytes; /* payloads above it are cut into pieces of it; multiple of 4 */
 	int64_t ack_delay_ns;    /* from a HEARTBEAT to its answer */
-	unsigned segment_flags;  /* APUS_SHM_…, of the pools of its endpoints */
+	/* From a request for samples to its answer (nackResponseDelay of RTPS 2.5 §8.4.7.1), and the same, if it
+	 * is longer, for readers that are sent to in a group. */
+	int64_t nack_delay_ns, nack_group_delay_ns;
+	/* Readers of a group that ask for a sample meanwhile, from which on it goes to the group; 0: never. */
+	uint32_t nack_group_readers;
+	/* What a reader was sent is not sent again on request within this time: the request and the answer to
+	 * the one before have crossed (nackSuppressionDuration). */
+	int64_t nack_suppression_ns;
+	unsigned segment_flags; /* APUS_SHM_…, of the pools of its endpoints */
 	/** Accept datagrams of our own participant: its other workers send them. */
 	bool hear_own;
 	/** Called, under the turn, once for a datagram that carried matched traffic; may be NULL. It tells

@@ -38,6 +38,7 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	w->gap_timer.fn = apus_dp_writer_gap_fn;
 	w->pace_timer.fn = apus_dp_writer_pace_fn;
 	w->batch_timer.fn = batch_timer_fn;
+	w->answer_timer.fn = apus_dp_writer_answer_fn;
 	w->shm_timer.fn = apus_dp_writer_shm_fn;
 	w->first = 1;
 	if (config->proof_secret)

@@ -68,11 +68,13 @@ enum apus_dp_answer {
 /** Events, one counter each. */
 struct apus_dp_writer_counters {
 	struct apus_counter written;
-	struct apus_counter batches;    /* times several held samples left together */
-	struct apus_counter displaced;  /* samples displaced by KEEP_LAST */
-	struct apus_counter expired;    /* samples whose lifespan ended while they waited */
-	struct apus_counter data_sent;  /* DATA submessages, repairs included */
-	struct apus_counter repairs;    /* DATA sent again on request */
+	struct apus_counter batches;   /* times several held samples left together */
+	struct apus_counter displaced; /* samples displaced by KEEP_LAST */
+	struct apus_counter expired;   /* samples whose lifespan ended while they waited */
+	struct apus_counter data_sent; /* DATA submessages, repairs included */
+	struct apus_counter repairs;   /* DATA sent again on request */
+	struct apus_counter
+		group_repairs;          /* of these, those to a group, once for several readers */
 	struct apus_counter suppressed; /* requests for what had just been sent again */
 	struct apus_counter fragments;  /* DATA_FRAG submessages */
 	struct apus_counter nack_frags; /* accepted NACK_FRAGs */
@@ -93,6 +95,12 @@ struct apus_dp_writer_counters {
 	struct apus_counter
 		demoted_lost; /* samples removed for room that only demoted readers lacked */
 	struct apus_counter matches_refused; /* matches beyond match_max */
+};
+
+/** Numbers (mod 256) sent again in the present period of suppression. */
+struct apus_dp_recent {
+	struct apus_mono since; /* its begin */
+	uint64_t bits[4];
 };
 
 /** Mutable state of one matched reader. What a sample needs comes first: of many readers few are looked at, and
@@ -149,8 +157,8 @@ struct apus_dp_writer_state {
 	apus_seq answered_seq;    /* fragments of the last answer to a NACK_FRAG */
 	uint32_t answered_first, answered_last;
 	struct apus_mono answered_at;
-	struct apus_mono repaired_at; /* begin of the present period of suppression */
-	uint64_t repaired[4];         /* numbers (mod 256) repaired in it */
+	struct apus_dp_recent repaired;  /* what only it was sent again */
+	struct apus_wire_seqset request; /* waits for an answer; num_bits 0: nothing does */
 	/** A volatile reliable reader that has not answered yet: it is told where its share begins, and gets
 	 *  no samples until it has shown that it listens. Interop: a Cyclone DDS 0.10.2 reader starts behind
 	 *  the `last` of the first HEARTBEAT it understands, so it must not hear of samples earlier. */
@@ -186,6 +194,7 @@ struct apus_dp_destination {
 	bool filtered;                   /* every reader has a predicate: a sample may stay here */
 	uint32_t first_state;            /* some reader of it, for the heartbeat decision */
 	uint32_t first_idx, state_count; /* its readers: of writer_filtering.by_destination */
+	struct apus_dp_recent repaired;  /* what a group was sent again */
 };
 
 /** Readers that are named one by one in a verdict. */
@@ -252,9 +261,10 @@ struct apus_dp_writer {
 	uint32_t frag_hb_count;
 	int64_t hb_period_ns; /* present back-off */
 	struct apus_dp_timer hb_timer;
-	struct apus_dp_timer gap_timer;   /* tells lazy states of what they reject */
-	struct apus_dp_timer pace_timer;  /* next portion for the states with unsent_seq */
-	struct apus_dp_timer batch_timer; /* what is held leaves then */
+	struct apus_dp_timer gap_timer;    /* tells lazy states of what they reject */
+	struct apus_dp_timer pace_timer;   /* next portion for the states with unsent_seq */
+	struct apus_dp_timer batch_timer;  /* what is held leaves then */
+	struct apus_dp_timer answer_timer; /* requests that wait are answered then */
 	struct apus_dp_timer
 		shm_timer;       /* readers in shared memory are behind, or have not acknowledged */
 	uint32_t filtered_count; /* states with a predicate */

@@ -428,11 +428,11 @@ static void learn(struct apus_dp_writer_state *s, const struct apus_wire_nack_fr
 }
 
 /* True if fragment n was sent in the last answer, and that was just now. */
-static bool just_sent(const struct apus_dp_writer_state *s, apus_seq seq, uint32_t n,
-		      struct apus_mono now)
+static bool just_sent(const struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+		      apus_seq seq, uint32_t n, struct apus_mono now)
 {
 	return s->answered_seq == seq && n >= s->answered_first && n <= s->answered_last &&
-	       now.ns - s->answered_at.ns < APUS_DP_SUPPRESS_NS;
+	       now.ns - s->answered_at.ns < w->worker->config.nack_suppression_ns;
 }
 
 /* That was all for now: whoever still misses something may say so at once. An Apus reader is told by
@@ -490,7 +490,7 @@ static void answer(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uin
 			continue;
 		if (s->unsent_seq == nack->seq && n >= s->unsent_fragment)
 			break; /* they will come unasked */
-		if (just_sent(s, nack->seq, n, now)) {
+		if (just_sent(w, s, nack->seq, n, now)) {
 			apus_counter_add(&w->counters.suppressed, 1);
 			continue;
 		}

@@ -17,10 +17,6 @@
  *  its counter, or the high count was forged. */
 #define APUS_DP_COUNT_FORGET_NS (APUS_NS_PER_SEC / 2)
 
-/** What a reader has been sent is not sent again on request within this time: the request and the answer
- *  to the one before have crossed (nackSuppressionDuration of RTPS 2.5 §8.4.7.1). */
-#define APUS_DP_SUPPRESS_NS (APUS_NS_PER_MS / 2)
-
 /** Time between portions of a large sample that is sent unasked. */
 #define APUS_DP_WRITER_PACE_NS APUS_NS_PER_MS
 
@@ -247,6 +243,37 @@ static inline uint32_t apus_dp_writer_copies(const struct apus_dp_writer_state *
 		return 1;
 	return count <= 8 ? 4 : 2;
 }
+
+/** True if a number was sent again within the present period of suppression. A number 256 away may be taken for
+ *  it: that one is then asked for again. */
+static inline bool apus_dp_writer_is_recent(const struct apus_dp_writer *w,
+					    const struct apus_dp_recent *recent, apus_seq seq,
+					    struct apus_mono now)
+{
+	return now.ns - recent->since.ns < w->worker->config.nack_suppression_ns &&
+	       (recent->bits[(uint64_t)seq / 64 % 4] >> (uint64_t)seq % 64 & 1);
+}
+/** Notes that a number is sent again. */
+static inline void apus_dp_writer_note_recent(const struct apus_dp_writer *w,
+					      struct apus_dp_recent *recent, apus_seq seq,
+					      struct apus_mono now)
+{
+	if (now.ns - recent->since.ns >= w->worker->config.nack_suppression_ns)
+		*recent = (struct apus_dp_recent){.since = now};
+	recent->bits[(uint64_t)seq / 64 % 4] |= UINT64_C(1) << (uint64_t)seq % 64;
+}
+
+/** writer_repair.c: answers a request of one reader: samples again, GAPs, and a HEARTBEAT behind them. */
+void apus_dp_writer_answer(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+			   const struct apus_wire_seqset *set, struct apus_mono now);
+/** writer_answer.c: puts off the answer to a request, if the settings say so. False: it is to be answered now. */
+bool apus_dp_writer_put_off(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+			    const struct apus_wire_seqset *set, struct apus_mono now);
+/** An ACKNACK acknowledges all below `base`: that part of a waiting request is done with. */
+void apus_dp_writer_request_acked(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+				  apus_seq base, struct apus_mono now);
+/** Timer function of answer_timer. */
+void apus_dp_writer_answer_fn(struct apus_dp_timer *timer, struct apus_mono now);
 
 /** writer_frag.c: bytes written before the sample in `slot`, from number `from` on. */
 uint64_t apus_dp_writer_outstanding(const struct apus_dp_writer *w, apus_seq from, uint32_t slot);

@@ -32,23 +32,6 @@ struct apus_dp_writer_state *apus_dp_writer_find_state(struct apus_dp_writer *w,
 	return NULL;
 }
 
-/* True if a number was sent to a reader on request just now; else notes that it is. A number 256 away may
- * be taken for it: that one is then asked for again. */
-static bool just_repaired(struct apus_dp_writer_state *s, apus_seq seq, struct apus_mono now)
-{
-	uint64_t bit = UINT64_C(1) << (uint64_t)seq % 64;
-	uint64_t *word = &s->repaired[(uint64_t)seq / 64 % 4];
-
-	if (now.ns - s->repaired_at.ns >= APUS_DP_SUPPRESS_NS) {
-		memset(s->repaired, 0, sizeof(s->repaired));
-		s->repaired_at = now;
-	}
-	if (*word & bit)
-		return true;
-	*word |= bit;
-	return false;
-}
-
 /* An answer under way. */
 struct repair {
 	struct apus_mono now;
@@ -86,10 +69,11 @@ static void repair_sample(struct apus_dp_writer *w, struct apus_dp_writer_state 
 		return;
 	if (s->unsent_seq && e->seq >= s->unsent_seq && apus_dp_writer_is_large(w, slot))
 		return; /* it will come unasked */
-	if (just_repaired(s, e->seq, r->now)) {
+	if (apus_dp_writer_is_recent(w, &s->repaired, e->seq, r->now)) {
 		apus_counter_add(&w->counters.suppressed, 1);
 		return;
 	}
+	apus_dp_writer_note_recent(w, &s->repaired, e->seq, r->now);
 	if (apus_dp_writer_is_large(w, slot)) {
 		bytes = apus_dp_writer_push_again(w, slot, s, r->budget);
 		apus_counter_add(&w->counters.data_sent, bytes > 0);
@@ -184,6 +168,17 @@ static void repair(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 		send_copy(w, s, &r);
 }
 
+void apus_dp_writer_answer(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+			   const struct apus_wire_seqset *set, struct apus_mono now)
+{
+	if (set->num_bits)
+		repair(w, s, set, now);
+	apus_dp_writer_cover(w, s, apus_dp_writer_told(w, s));
+	apus_dp_writer_put_heartbeat(
+		w, apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix, APUS_DP_HEARTBEAT_BYTES),
+		s->eid, apus_dp_writer_told(w, s), apus_dp_writer_acked_by(w, s) >= w->sent);
+}
+
 static bool acknack_is_fresh(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 			     const struct apus_wire_acknack *a, struct apus_mono now)
 {
@@ -269,19 +264,17 @@ unsigned apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus
 	} else {
 		apus_dp_writer_window_learn(writer, s, false, missing);
 	}
-	if (missing)
-		repair(writer, s, &acknack->set, now);
+	if (s->request.num_bits)
+		apus_dp_writer_request_acked(writer, s, acknack->set.base, now);
 	/* A request is followed by where things stand, and an ACKNACK without the final flag is always
 	 * answered: a reader that has just matched may be waiting for the first HEARTBEAT. */
 	if (greeted || s->awaited) {
+		if (missing)
+			repair(writer, s, &acknack->set, now);
 		apus_dp_writer_heartbeat(writer, s);
-	} else if (missing || !acknack->final) {
-		apus_dp_writer_cover(writer, s, apus_dp_writer_told(writer, s));
-		apus_dp_writer_put_heartbeat(writer,
-					     apus_dp_out_at(&writer->worker->out, &s->addr,
-							    &s->prefix, APUS_DP_HEARTBEAT_BYTES),
-					     s->eid, apus_dp_writer_told(writer, s),
-					     apus_dp_writer_acked_by(writer, s) >= writer->sent);
+	} else if (missing ? !apus_dp_writer_put_off(writer, s, &acknack->set, now)
+			   : !acknack->final) {
+		apus_dp_writer_answer(writer, s, &acknack->set, now);
 	}
 	return answer;
 }

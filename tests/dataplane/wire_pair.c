@@ -24,6 +24,7 @@ static void put(struct wire *w, const struct apus_dp_tx *tx)
 		return;
 	}
 	d->length = 0;
+	d->to = tx->to;
 	for (int i = 0; i < tx->iov_count; i++) {
 		if (d->length + tx->iov[i].iov_len > WIRE_BYTES)
 			abort();
@@ -107,6 +108,7 @@ static void side_init(struct wire_pair *p, struct wire_side *s, uint8_t id, uint
 		.endpoint_max = 8,
 		.match_max = 16,
 		.heartbeat_ns = 100 * APUS_NS_PER_MS,
+		.nack_suppression_ns = 500 * APUS_NS_PER_US,
 		.fragment_bytes = fragment_bytes,
 	};
 

@@ -18,6 +18,7 @@
 
 struct wire_datagram {
 	uint32_t length;
+	struct apus_dp_addr to;
 	uint8_t bytes[WIRE_BYTES];
 };
 
