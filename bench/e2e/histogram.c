@@ -2,6 +2,8 @@
 /* A log-linear histogram; see histogram.h. Buckets below 2^7 ns are 1 ns wide. */
 #include "histogram.h"
 
+#include <math.h>
+
 #define STEPS (1u << HISTOGRAM_STEP_BITS)
 
 static uint32_t bucket_of(uint64_t ns)
@@ -78,4 +80,46 @@ void histogram_json(const struct histogram *h, FILE *to)
 		comma = ",";
 	}
 	fputc(']', to);
+}
+
+static void print_moments(const struct histogram *h, FILE *to)
+{
+	double n = h->count ? (double)h->count : 1, mean = 0, square = 0;
+
+	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS - 1; i++) {
+		double us = (double)(lower_bound(i) + lower_bound(i + 1)) / 2000;
+
+		mean += us * h->bucket[i] / n;
+		square += us * us * h->bucket[i] / n;
+	}
+	square -= mean * mean;
+	fprintf(to, "#[Mean    = %12.3f, StdDeviation   = %12.3f]\n", mean,
+		square > 0 ? sqrt(square) : 0);
+	fprintf(to, "#[Max     = %12.3f, Total count    = %12llu]\n", (double)h->max_ns / 1000,
+		(unsigned long long)h->count);
+	fprintf(to, "#[Buckets = %12u, SubBuckets     = %12u]\n", 64 - HISTOGRAM_STEP_BITS, STEPS);
+}
+
+void histogram_hgrm(const struct histogram *h, FILE *to)
+{
+	uint64_t seen = 0;
+
+	fprintf(to, "%12s %14s %10s %14s\n\n", "Value", "Percentile", "TotalCount",
+		"1/(1-Percentile)");
+	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS - 1; i++) {
+		double share;
+
+		if (h->bucket[i] == 0)
+			continue;
+		seen += h->bucket[i];
+		share = (double)seen / (double)h->count;
+		fprintf(to, "%12.3f %2.12f %10llu ",
+			(double)(seen == h->count ? h->max_ns : lower_bound(i + 1) - 1) / 1000,
+			share, (unsigned long long)seen);
+		if (seen == h->count)
+			fprintf(to, "%14s\n", "inf");
+		else
+			fprintf(to, "%14.2f\n", 1 / (1 - share));
+	}
+	print_moments(h, to);
 }

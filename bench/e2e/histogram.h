@@ -28,5 +28,7 @@ void histogram_merge(struct histogram *h, const struct histogram *more);
 uint64_t histogram_quantile(const struct histogram *h, double share);
 /** Prints the filled buckets as a JSON array of [lower bound in ns, count]. */
 void histogram_json(const struct histogram *h, FILE *to);
+/** Prints it as HdrHistogram's tools do (".hgrm"): value in us, share, count up to it, 1/(1-share). */
+void histogram_hgrm(const struct histogram *h, FILE *to);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fast DDS (2.9) in the throughput benchmark: UDP only, on loopback, 1 MB of receive buffer, preallocated
+ * Fast DDS (2.9) in the benchmarks: UDP on loopback unless another route is asked for, 1 MB of receive buffer, preallocated
  * samples. It writes synchronously, but for samples larger than a datagram, which it only fragments
  * asynchronously. Samples are taken by a listener. It has no batching.
  */
@@ -20,6 +20,8 @@
 #include <fastdds/dds/topic/TopicDataType.hpp>
 #include <fastdds/dds/topic/TypeSupport.hpp>
 #include <fastdds/rtps/transport/UDPv4TransportDescriptor.h>
+#include <fastdds/rtps/transport/shared_mem/SharedMemTransportDescriptor.h>
+#include <fastrtps/config.h>
 
 using namespace eprosima::fastdds::dds;
 using eprosima::fastrtps::Duration_t;
@@ -110,17 +112,39 @@ DomainParticipant *participant;
 Publisher *publisher;
 Subscriber *subscriber;
 
-bool join(uint32_t domain)
+bool is_route(const peer_options &o, const char *route)
+{
+	return o.route && strcmp(o.route, route) == 0;
+}
+
+/* "shm": its shared-memory transport, with UDP for what that does not do. "sharing": payloads by data sharing in
+ * addition, where it has it on as well. Both with segments and ports large enough for what is sent. */
+void set_transports(const peer_options &o, DomainParticipantQos &qos)
 {
 	auto transport = std::make_shared<eprosima::fastdds::rtps::UDPv4TransportDescriptor>();
-	DomainParticipantQos qos;
 
-	if (participant)
-		return true;
 	transport->interfaceWhiteList.push_back("127.0.0.1");
 	transport->receiveBufferSize = 1 << 20;
 	qos.transport().use_builtin_transports = false;
+	if (is_route(o, "shm") || is_route(o, "sharing")) {
+		auto shm =
+			std::make_shared<eprosima::fastdds::rtps::SharedMemTransportDescriptor>();
+
+		shm->segment_size(16u << 20);
+		shm->port_queue_capacity(1024);
+		qos.transport().user_transports.push_back(shm);
+	}
 	qos.transport().user_transports.push_back(transport);
+}
+
+bool join(const peer_options &o)
+{
+	DomainParticipantQos qos;
+	uint32_t domain = o.domain;
+
+	if (participant)
+		return true;
+	set_transports(o, qos);
 	participant = DomainParticipantFactory::get_instance()->create_participant(
 		static_cast<DomainId_t>(domain), qos);
 	if (!participant)
@@ -143,7 +167,13 @@ template <typename Qos> void set_qos(const peer_options &o, Qos &qos)
 	qos.endpoint().history_memory_policy =
 		o.bytes > 60000 ? eprosima::fastrtps::rtps::DYNAMIC_REUSABLE_MEMORY_MODE
 				: eprosima::fastrtps::rtps::PREALLOCATED_MEMORY_MODE;
-	qos.data_sharing().off();
+	if (is_route(o, "sharing")) {
+		qos.data_sharing().automatic();
+		qos.endpoint().history_memory_policy =
+			eprosima::fastrtps::rtps::PREALLOCATED_MEMORY_MODE;
+	} else {
+		qos.data_sharing().off();
+	}
 }
 
 void make_endpoint(Endpoint *e, Topic *topic)
@@ -176,18 +206,19 @@ void *fastdds_open(const peer_options *o)
 	char name[64];
 	Topic *topic;
 
-	if (!join(o->domain))
+	if (!join(*o))
 		return nullptr;
 	e->options = *o;
 	type.register_type(participant);
-	snprintf(name, sizeof(name), "bench_peer_%u_%d", o->bytes, o->reliable);
+	snprintf(name, sizeof(name), "bench_%s_%u_%d", o->topic ? o->topic : "peer", o->bytes,
+		 o->reliable);
 	topic = participant->create_topic(name, type->getName(), TOPIC_QOS_DEFAULT);
 	if (topic)
 		make_endpoint(e, topic);
 	return e->writer || e->reader ? e : nullptr;
 }
 
-bool fastdds_matched(void *endpoint)
+uint32_t fastdds_matched(void *endpoint)
 {
 	Endpoint *e = static_cast<Endpoint *>(endpoint);
 	PublicationMatchedStatus written{};
@@ -197,7 +228,7 @@ bool fastdds_matched(void *endpoint)
 		e->writer->get_publication_matched_status(written);
 	else
 		e->reader->get_subscription_matched_status(read);
-	return written.current_count + read.current_count > 0;
+	return static_cast<uint32_t>(written.current_count + read.current_count);
 }
 
 bool fastdds_write(void *endpoint, const void *sample)
@@ -213,8 +244,17 @@ void fastdds_drain(void *endpoint)
 		e->writer->wait_for_acknowledgments(Duration_t(2, 0));
 }
 
-const peer fastdds = {"fastdds",       false,         fastdds_open,
-		      fastdds_matched, fastdds_write, fastdds_drain};
+const char *fastdds_version()
+{
+	return FASTRTPS_VERSION_STR;
+}
+
+const char *const fastdds_routes[] = {"udp", "shm", "sharing", nullptr};
+
+const peer fastdds = {"fastdds",     false,         fastdds_open,   fastdds_matched,
+		      fastdds_write, fastdds_drain, fastdds_routes, fastdds_version,
+		      nullptr,       nullptr,       nullptr,        nullptr,
+		      nullptr,       nullptr};
 } // namespace
 
 const struct peer *const peer_fastdds = &fastdds;
