@@ -28,6 +28,7 @@ struct apus_dp_predicate {
 	 * walk is nothing but runs and strings; else 0, which is none. As loaded from the payload. */
 	uint16_t plain_id[2];
 	uint32_t quick_at[2]; /* short form for those; 0: none */
+	struct apus_dp_brief brief[2];
 	/* Set: there is no program, this is asked instead. */
 	enum apus_dp_verdict (*custom)(void *context, const uint8_t *payload, size_t bytes);
 	void (*release)(void *context);
@@ -463,9 +464,13 @@ eval_any(const struct apus_dp_predicate *predicate, const uint8_t *payload, size
 enum apus_dp_verdict apus_dp_predicate_eval(const struct apus_dp_predicate *predicate,
 					    const uint8_t *payload, size_t payload_bytes)
 {
+	enum apus_dp_verdict verdict;
 	bool xcdr2;
 	size_t end;
 
+	if (apus_dp_brief_eval(&predicate->brief[0], payload, payload_bytes, &verdict) ||
+	    apus_dp_brief_eval(&predicate->brief[1], payload, payload_bytes, &verdict))
+		return verdict;
 	if (APUS_LIKELY(is_plain(predicate, payload, payload_bytes, &xcdr2, &end)) &&
 	    predicate->quick_at[xcdr2])
 		return apus_dp_quick_eval(
@@ -482,6 +487,8 @@ struct apus_dp_predicate *apus_dp_predicate_custom(
 	struct apus_dp_predicate *p = calloc(1, sizeof(*p));
 
 	if (p) {
+		for (int x = 0; x < 2; x++)
+			apus_dp_brief_make(NULL, 0, &p->brief[x]);
 		p->custom = evaluate;
 		p->release = release;
 		p->context = context;
@@ -734,8 +741,11 @@ struct apus_dp_predicate *apus_dp_predicate_assemble(const struct apus_dp_progra
 	for (int x = 0; x < 2; x++) {
 		struct apus_dp_quick quick;
 
-		if (p->quick_at[x] && apus_dp_quick_make(program, x, &quick))
-			place(p, p->quick_at[x], &quick, quick_bytes(&quick));
+		apus_dp_brief_make(NULL, 0, &p->brief[x]);
+		if (!p->quick_at[x] || !apus_dp_quick_make(program, x, &quick))
+			continue;
+		place(p, p->quick_at[x], &quick, quick_bytes(&quick));
+		apus_dp_brief_make(&quick, p->plain_id[x], &p->brief[x]);
 	}
 	return p;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/atomics.h"
+#include "wire/cdr.h"
 
 enum quick_op { QUICK_S32, QUICK_NUMBER, QUICK_TEXT };
 
@@ -109,6 +110,81 @@ bool apus_dp_quick_make(const struct apus_dp_program *p, int encoding, struct ap
 		if (!make_test(p, &p->tests[i], places, string_slot, &q->test[i]))
 			return false;
 	return true;
+}
+
+/* ---- the brief form ---------------------------------------------------------------------------- */
+
+/* The part of an interval of keys that 32 bits can have. False: there is none. */
+static bool narrow(const struct apus_dp_quick_test *t, uint32_t *low_out, uint32_t *span_out)
+{
+	/* Both kinds as unsigned distances from the least value of the type. */
+	uint64_t least = t->load == APUS_DP_S32 ? (uint64_t)INT32_MIN ^ UINT64_C(1) << 63 : 0;
+	uint64_t low = t->op == QUICK_S32 ? t->low ^ UINT64_C(1) << 63 : t->low;
+	uint64_t high = low + t->span;
+
+	if (high < low || high < least || low > least + UINT32_MAX)
+		return false;
+	low = low < least ? 0 : low - least;
+	high = high - least > UINT32_MAX ? UINT32_MAX : high - least;
+	*low_out = (uint32_t)(low + least);
+	*span_out = (uint32_t)(high - low);
+	return true;
+}
+
+static bool brief_text(const struct apus_dp_quick_test *t, struct apus_dp_brief *b)
+{
+	if (b->text_bytes || t->span > 7)
+		return false;
+	b->text_bytes = (uint32_t)t->span + 1;
+	b->text = t->low << (8 * (7 - t->span)) | UINT64_MAX >> (8 * t->span) >> 8;
+	return apus_dp_brief_ends(b->text);
+}
+
+static bool brief_number(const struct apus_dp_quick_test *t, struct apus_dp_brief *b)
+{
+	uint32_t i = b->number_count;
+
+	if ((t->load != APUS_DP_S32 && t->load != APUS_DP_U32) || i == APUS_DP_BRIEF_NUMBERS ||
+	    (i && b->behind != t->behind))
+		return false;
+	b->behind = t->behind;
+	b->number[i].offset = t->offset;
+	b->number_count++;
+	return narrow(t, &b->number[i].low, &b->number[i].span);
+}
+
+/* True if the brief form says it all: tests that must all hold, in whatever order. */
+static bool brief_tests(const struct apus_dp_quick *q, struct apus_dp_brief *b)
+{
+	for (uint32_t i = 0; i < q->test_count; i++) {
+		const struct apus_dp_quick_test *t = &q->test[i];
+		uint16_t next = i + 1 < q->test_count ? (uint16_t)(i + 1) : APUS_DP_TO_PASS;
+
+		if (t->on_true != next || t->on_false != APUS_DP_TO_REJECT ||
+		    !(t->op == QUICK_TEXT ? brief_text(t, b) : brief_number(t, b)))
+			return false;
+	}
+	return q->looks_at_string == (b->text_bytes > 0);
+}
+
+void apus_dp_brief_make(const struct apus_dp_quick *q, uint16_t encapsulation,
+			struct apus_dp_brief *b)
+{
+	memset(b, 0, sizeof(*b));
+	if (q && encapsulation && brief_tests(q, b)) {
+		b->encapsulation = encapsulation;
+		b->head_bytes = q->head_bytes;
+		b->tail_bytes = q->tail_bytes;
+		b->tail_mask = q->tail_mask;
+		b->least_bytes = APUS_WIRE_ENCAP_BYTES + q->head_bytes;
+		if (q->has_string)
+			b->string_limit = q->string_bound && q->string_bound < UINT32_MAX
+						  ? q->string_bound + 1
+						  : UINT32_MAX;
+		return;
+	}
+	b->encapsulation = UINT32_MAX;
+	b->least_bytes = APUS_WIRE_ENCAP_BYTES;
 }
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
