@@ -91,6 +91,7 @@ struct apus_ctl_config {
 	uint32_t shm_matches; /**< of the participant */
 
 	int64_t heartbeat_period_ns;
+	uint32_t pace_bytes;    /**< writer: of a large best-effort sample, at a time */
 	int32_t fragment_bytes; /**< -1 = what the interfaces' packets hold */
 	int64_t demote_ns;      /**< writer: a reader silent for so long is waited for no more */
 	int64_t ack_delay_ns;   /**< reader: from a HEARTBEAT to the ACKNACK that answers it */

@@ -97,6 +97,7 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 		/* Discovery waits for nobody, and gives nobody up. */
 		.demote_ns = is_control ? 0 : p->config.demote_ns,
 		.fragment_bytes = fragment_bytes(p),
+		.pace_bytes = p->config.pace_bytes,
 		.ack_delay_ns = p->config.ack_delay_ns,
 		.nack_delay_ns = is_control ? 0 : p->config.nack_delay_ns,
 		.nack_group_delay_ns = is_control ? 0 : p->config.nack_group_delay_ns,

@@ -158,6 +158,10 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	DURATION("nack.suppression", "500us", "0ns…1s", 0, SEC, nack_suppression_ns,
 		 "Within this time what a reader was sent on request is not sent again to it."),
 
+	NUMBER("pace.bytes", "bytes", "65536", "1024…1073741824", 1024, 1073741824, pace_bytes,
+	       "So much of a large sample leaves at a time, every 1 to 2 ms, for readers that are all "
+	       "best-effort: less where a busy one with a small socket buffer loses some. The next write "
+	       "sends what is left at once."),
 	AUTO("fragment.bytes", "bytes", "auto", "auto | 256…64000", 256, 64000, fragment_bytes,
 	     "Largest piece of a sample in one datagram; auto fits the packets of every interface."),
 

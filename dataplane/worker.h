@@ -61,6 +61,7 @@ struct apus_dp_worker_config {
 	int64_t heartbeat_ns;        /* longest heartbeat period of its writers */
 	int64_t demote_ns;           /* silence after which its writers demote a reader; 0: never */
 	uint32_t fragment_bytes; /* payloads above it are cut into pieces of it; multiple of 4 */
+	uint32_t pace_bytes;     /* of a large sample at a time where nobody can ask for it again */
 	int64_t ack_delay_ns;    /* from a HEARTBEAT to its answer */
 	/* From a request for samples to its answer (nackResponseDelay of RTPS 2.5 §8.4.7.1), and the same, if it
 	 * is longer, for readers that are sent to in a group. */

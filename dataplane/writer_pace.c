@@ -3,8 +3,8 @@
  * Large samples for best-effort readers (RTPS 2.5 §8.4.14): a beginning at once, the rest in portions by the timer.
  *
  * Nobody asks for what a full socket buffer of 212,992 bytes has dropped, and without one fragment the sample is lost. So
- * no more leaves at a time than such a buffer holds, and as much a millisecond as a reader empties: 64 MB/s. A
- * writer that is faster finds the rest of its sample unsent when it writes the next: then the rest leaves at once,
+ * no more leaves at a time than such a buffer holds, and no more than a reader empties: `pace_bytes` each time the timer
+ * fires, every 1 to 2 ms, and half as much again at once in the beginning. A writer that is faster finds the rest of its sample unsent when it writes the next: then the rest leaves at once,
  * before it can be displaced. The same at the end of the writer.
  *
  * A destination is served by the state of its first reader: `rest_seq`, `rest_fragment`. What has an unsent rest stays in the
@@ -14,11 +14,6 @@
 #include "dataplane/writer_internal.h"
 
 #define NONE APUS_SHM_NO_SLOT
-
-/* Sent at once. */
-#define FIRST_BYTES ((uint32_t)96 * 1024)
-/* Sent each time. */
-#define PORTION_BYTES ((uint32_t)64 * 1024)
 
 /* Sends fragments of the rest, one at least. */
 static void portion(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint64_t budget)
@@ -52,7 +47,7 @@ void apus_dp_writer_pace_begin(struct apus_dp_writer *w, uint32_t slot, uint32_t
 		portion(w, s, UINT64_MAX);
 	s->rest_seq = w->cache.entries[slot].seq;
 	s->rest_fragment = 1;
-	portion(w, s, FIRST_BYTES);
+	portion(w, s, (uint64_t)w->worker->config.pace_bytes * 3 / 2);
 	if (s->rest_seq == 0)
 		return;
 	w->paces = true;
@@ -82,7 +77,7 @@ static void advance(struct apus_dp_writer *w, uint64_t budget)
 
 bool apus_dp_writer_pace_on(struct apus_dp_writer *w)
 {
-	advance(w, PORTION_BYTES);
+	advance(w, w->worker->config.pace_bytes);
 	return w->paces;
 }
 

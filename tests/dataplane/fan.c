@@ -87,6 +87,7 @@ static void make_worker(struct fan *fan, uint32_t count, const struct fan_option
 					  .endpoint_max = 1,
 					  .match_max = 1,
 					  .heartbeat_ns = 100 * APUS_NS_PER_MS,
+					  .pace_bytes = 64 * 1024,
 					  .nack_suppression_ns = 500 * APUS_NS_PER_US,
 					  .fragment_bytes = 1344,
 					  .prefix = prefix_of(0)};

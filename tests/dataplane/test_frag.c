@@ -231,6 +231,27 @@ static void test_best_effort_is_paced(void **state)
 	finish();
 }
 
+/* A slower pace for a smaller buffer. */
+static void test_pace_is_a_setting(void **state)
+{
+	struct wire_options o = {.depth = 1, .max_samples = 1, .blob_bytes = MB, .assembly_max = 2};
+
+	(void)state;
+	begin(APUS, 1344, &o);
+	p.a.worker->config.pace_bytes = 8 * 1344;
+	p.a_to_b.capacity = 16;
+	assert_int_equal(wire_write_blob(&p, &e, MB), 0);
+	assert_int_equal(apus_counter_get(&e.writer->counters.fragments), 12);
+	wire_run(&p, 50 * APUS_NS_PER_MS);
+	/* A portion each second tick of the wheel. */
+	assert_in_range(apus_counter_get(&e.writer->counters.fragments), 12 + 8 * 23, 12 + 8 * 25);
+	wire_run(&p, 200 * APUS_NS_PER_MS);
+	take_all();
+	assert_int_equal(taken_count, 1);
+	assert_int_equal(p.a_to_b.overflow, 0);
+	finish();
+}
+
 /* KEEP_LAST(1): what is displaced while it is on its way is given up, and the newest arrives. */
 static void test_displaced_on_the_way(void **state)
 {
@@ -373,6 +394,7 @@ int main(void)
 		cmocka_unit_test(test_repair_cost),
 		cmocka_unit_test(test_best_effort),
 		cmocka_unit_test(test_best_effort_is_paced),
+		cmocka_unit_test(test_pace_is_a_setting),
 		cmocka_unit_test(test_displaced_on_the_way),
 		cmocka_unit_test(test_forged),
 		cmocka_unit_test(test_requests_are_not_amplified),

@@ -108,6 +108,7 @@ static void side_init(struct wire_pair *p, struct wire_side *s, uint8_t id, uint
 		.endpoint_max = 8,
 		.match_max = 16,
 		.heartbeat_ns = 100 * APUS_NS_PER_MS,
+		.pace_bytes = 64 * 1024,
 		.nack_suppression_ns = 500 * APUS_NS_PER_US,
 		.fragment_bytes = fragment_bytes,
 	};
