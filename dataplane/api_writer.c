@@ -69,6 +69,19 @@ static struct apus_mono write_time(const struct apus_writer *w, uint32_t payload
 	return (struct apus_mono){w->worker->wheel.tick * APUS_DP_WHEEL_TICK_NS};
 }
 
+/* The source time of a sample whose writer gives none. Nothing is older than its batch. */
+static struct apus_wall source_now(struct apus_writer *w)
+{
+	const struct apus_dp_writer *dp = w->dp;
+	int64_t tick = w->worker->wheel.tick;
+
+	if (dp->config.batch_bytes == 0 || dp->config.batch_delay_ns == APUS_INFINITE_NS)
+		return apus_wall_now();
+	if (dp->sent == dp->last || !apus_dp_batch_time_serves(&w->batch_time, tick))
+		apus_dp_batch_time_set(&w->batch_time, apus_wall_now(), tick);
+	return w->batch_time.time;
+}
+
 /* One attempt, under the turn: serialise into a free slot, then commit. more: others follow. */
 static int try_write(struct apus_writer *w, const struct source *src, enum apus_change kind,
 		     struct apus_wall source_time, bool more)
@@ -135,10 +148,10 @@ static int write_source(struct apus_writer *w, const struct source *src, enum ap
 
 	if (!apus_dp_alive(w->fork_count))
 		return APUS_ECLOSED;
-	if (source_time_ns == INT64_MIN)
-		t = apus_wall_now();
 	for (;;) {
 		apus_dp_worker_take_turn(w->worker);
+		if (t.ns == INT64_MIN)
+			t = source_now(w);
 		rc = try_write(w, src, kind, t, false);
 		apus_dp_worker_end_turn(w->worker);
 		if (rc != APUS_EAGAIN)

@@ -10,6 +10,7 @@
 #include <apus/participant.h>
 #include <apus/status.h>
 
+#include "dataplane/batch_time.h"
 #include "dataplane/group.h"
 #include "dataplane/reader.h"
 #include "dataplane/worker.h"
@@ -51,6 +52,7 @@ struct apus_writer {
 	_Atomic bool autodispose;       /* set under control's lock */
 	struct apus_qos qos;            /* complete, without partitions; under control's lock */
 	int64_t max_blocking_ns;
+	struct apus_dp_batch_time batch_time;
 	size_t scratch_bytes; /* of the worker's scratch: a decoded sample and its arena, apus_write_cdr() */
 	uint32_t fork_count; /* of its maker; see apus_dp_alive() */
 	struct apus_participant *participant;

@@ -123,7 +123,9 @@ struct apus_qos {
 	 *  leaves at once), at most for batch_delay_ns, which is kept to a millisecond or two;
 	 *  APUS_INFINITE_NS: until apus_writer_flush(). Both or neither. A batch also ends where keep last or
 	 *  a full history would give up a sample that has not been sent: keep at least as many samples as
-	 *  are to be gathered. */
+	 *  are to be gathered. Samples gathered in fast succession share a source time: it
+	 *  may be that of a sample before it in the batch, some microseconds older, and batch_delay_ns at
+	 *  the very most. */
 	uint32_t batch_bytes;
 	int64_t batch_delay_ns; /**< see above */
 

@@ -6,6 +6,8 @@
  */
 #include "wire_pair.h"
 
+#include "dataplane/batch_time.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -279,6 +281,57 @@ static void test_loss(void **state)
 	close_pair();
 }
 
+/* Writes samples `gap_ns` apart from `*at_ns` on; returns how often the clock was read, and the greatest error. */
+static int stamp(struct apus_dp_batch_time *b, int count, int64_t gap_ns, int64_t *at_ns,
+		 int64_t *worst_out)
+{
+	int reads = 0;
+
+	*worst_out = 0;
+	for (int i = 0; i < count; i++, *at_ns += gap_ns) {
+		if (!apus_dp_batch_time_serves(b, *at_ns >> 20)) {
+			apus_dp_batch_time_set(b, (struct apus_wall){*at_ns}, *at_ns >> 20);
+			reads++;
+		}
+		assert_true(b->time.ns <= *at_ns);
+		if (*at_ns - b->time.ns > *worst_out)
+			*worst_out = *at_ns - b->time.ns;
+	}
+	return reads;
+}
+
+/* The faster the samples come, the more share a source time, and it is off by some microseconds at most; where they
+ * come slowly each has its own; one that comes after a pause has a time of before it within the same tick only. */
+static void test_source_times_are_shared(void **state)
+{
+	struct apus_dp_batch_time b = {0};
+	int64_t at_ns = INT64_C(1000) << 20, worst;
+
+	(void)state;
+	assert_int_equal(stamp(&b, 1, 100, &at_ns, &worst), 1);
+	assert_int_equal(b.run, 0); /* nothing was known of the pace */
+	assert_in_range(stamp(&b, 10000, 100, &at_ns, &worst), 10000 / 128, 10000 / 64 + 12);
+	assert_in_range(worst, 1, 127 * 100);
+	assert_in_range(stamp(&b, 10000, 1000, &at_ns, &worst), 10000 / 16, 10000 / 3 + 8);
+	assert_in_range(worst, 1, 127 * 1000); /* the first run is still one of the fast pace */
+	assert_in_range(stamp(&b, 1000, 1000, &at_ns, &worst), 1000 / 16, 1000 / 3 + 8);
+	assert_in_range(worst, 1, 15 * 1000);
+	stamp(&b, 17, 100000, &at_ns, &worst);
+	assert_int_equal(stamp(&b, 100, 100000, &at_ns, &worst), 100);
+	assert_int_equal(worst, 0);
+	stamp(&b, 2000, 100, &at_ns, &worst);
+	at_ns += 1 << 20; /* a pause over a tick */
+	assert_int_equal(stamp(&b, 1, 100, &at_ns, &worst), 1);
+	assert_int_equal(worst, 0);
+	at_ns -= APUS_NS_PER_SEC; /* the clock was set back */
+	b.left = 0;
+	apus_dp_batch_time_set(&b, (struct apus_wall){at_ns}, 0);
+	assert_int_equal(b.run, 0);
+	apus_dp_batch_time_set(&b, (struct apus_wall){INT64_MAX}, 0);
+	apus_dp_batch_time_set(&b, (struct apus_wall){-5}, 0);
+	assert_int_equal(b.run, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -291,6 +344,7 @@ int main(void)
 		cmocka_unit_test(test_waiting_samples_are_not_asked_for),
 		cmocka_unit_test(test_suspension),
 		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_source_times_are_shared),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
