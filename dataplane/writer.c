@@ -438,7 +438,7 @@ void apus_dp_writer_heartbeat(struct apus_dp_writer *writer, struct apus_dp_writ
 	apus_dp_writer_put_heartbeat(writer,
 				     apus_dp_out_at(&writer->worker->out, &state->addr,
 						    &state->prefix, APUS_DP_HEARTBEAT_BYTES),
-				     state->eid,
+				     state->eid, apus_dp_writer_first(writer, state),
 				     apus_dp_writer_unproved(writer, state) ? state->challenge
 				     : state->awaited                       ? state->relevant - 1
 						      : apus_dp_writer_told(writer, state),
@@ -488,7 +488,7 @@ void apus_dp_writer_say_alive(struct apus_dp_writer *w, struct apus_mono now)
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		struct apus_dp_writer_state *s = &w->states[w->order[i]];
 		apus_seq last = s->awaited ? s->relevant - 1 : apus_dp_writer_told(w, s);
-		apus_seq first = apus_dp_cache_first(&w->cache, w->last + 1);
+		apus_seq first = apus_dp_writer_first(w, s);
 		struct apus_wire_heartbeat hb = {
 			.reader = s->eid,
 			.writer = w->eid,

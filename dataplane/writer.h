@@ -121,6 +121,7 @@ struct apus_dp_writer_state {
 	apus_seq acked;
 	apus_seq owed_last;     /* the newest number it has to acknowledge */
 	apus_seq covered;       /* lazy: up to here it was sent everything, or told of it */
+	apus_seq confirmed;     /* up to here it has said itself that it is done */
 	uint64_t pending_bytes; /* lazy: of what it was sent and has not acknowledged */
 	/** Samples from `filtered_from` to before `filtered_to` were judged by its filter. */
 	apus_seq filtered_from, filtered_to;

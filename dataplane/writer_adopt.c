@@ -63,6 +63,7 @@ static void begin_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s
 	s->window_limit = APUS_DP_WINDOW_LIMIT_BYTES;
 	s->relevant = history ? 1 : w->last + 1;
 	s->acked = history ? 0 : w->last;
+	s->confirmed = s->acked;
 	s->awaited = s->reliable && !history;
 	apus_dp_writer_owing_begin(s);
 }

@@ -387,11 +387,11 @@ void apus_dp_writer_gap_fn(struct apus_dp_timer *timer, struct apus_mono now)
 			}
 			apus_dp_writer_cover(w, s, last);
 			/* Who owes nothing need not answer: what it misses it finds missing later. */
-			apus_dp_writer_put_heartbeat(w,
-						     apus_dp_out_at(&w->worker->out, &s->addr,
-								    &s->prefix,
-								    APUS_DP_HEARTBEAT_BYTES),
-						     s->eid, last, !s->owing_at);
+			apus_dp_writer_put_heartbeat(
+				w,
+				apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix,
+					       APUS_DP_HEARTBEAT_BYTES),
+				s->eid, apus_dp_writer_first(w, s), last, !s->owing_at);
 		}
 		f->gap_cursor = at + 1;
 	}

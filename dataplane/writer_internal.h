@@ -127,9 +127,14 @@ void apus_dp_writer_owing_acked(struct apus_dp_writer *w, struct apus_dp_writer_
 /** Its `acked` has grown. */
 void apus_dp_writer_owing_moved(struct apus_dp_writer *w, struct apus_dp_writer_state *s);
 
-/** writer_send.c: puts a HEARTBEAT that tells of numbers up to `last`. */
+/** writer_send.c: the first number that a HEARTBEAT tells a reader of: that of the first sample that is still there. What
+ *  lies before it a reader takes for lost; so where nothing but what its filter rejects lies there, and the GAP that
+ *  said so may have been, HEARTBEATs begin behind what the reader has confirmed, and it asks if it does not know. */
+apus_seq apus_dp_writer_first(const struct apus_dp_writer *w, const struct apus_dp_writer_state *s);
+/** Puts a HEARTBEAT that tells of numbers from `first` to `last`. */
 void apus_dp_writer_put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
-				  struct apus_eid reader, apus_seq last, bool final);
+				  struct apus_eid reader, apus_seq first, apus_seq last,
+				  bool final);
 /** Whom a DATA is for, and what it has to look like. */
 struct apus_dp_writer_target {
 	const struct apus_dp_addr *to;

@@ -176,7 +176,8 @@ void apus_dp_writer_answer(struct apus_dp_writer *w, struct apus_dp_writer_state
 	apus_dp_writer_cover(w, s, apus_dp_writer_told(w, s));
 	apus_dp_writer_put_heartbeat(
 		w, apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix, APUS_DP_HEARTBEAT_BYTES),
-		s->eid, apus_dp_writer_told(w, s), apus_dp_writer_acked_by(w, s) >= w->sent);
+		s->eid, apus_dp_writer_first(w, s), apus_dp_writer_told(w, s),
+		apus_dp_writer_acked_by(w, s) >= w->sent);
 }
 
 static bool acknack_is_fresh(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
@@ -231,6 +232,8 @@ unsigned apus_dp_writer_acknack(struct apus_dp_writer *writer, const struct apus
 	if (!acknack_is_fresh(writer, s, acknack, now))
 		return answer;
 	apus_counter_add(&writer->counters.acknacks, 1);
+	if (acknack->set.base - 1 > s->confirmed)
+		s->confirmed = acknack->set.base - 1;
 	apus_dp_writer_heard(writer, s);
 	s->acked = apus_dp_writer_acked_by(writer, s);
 	s->heard = now;

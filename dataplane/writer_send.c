@@ -14,11 +14,37 @@
 #define HB_ASK_EVERY     32
 #define HB_ASK_EVERY_MAX 1024
 
-/* last: the newest number to tell of. */
-void apus_dp_writer_put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
-				  struct apus_eid reader, apus_seq last, bool final)
+apus_seq apus_dp_writer_first(const struct apus_dp_writer *w, const struct apus_dp_writer_state *s)
 {
 	apus_seq first = apus_dp_cache_first(&w->cache, w->last + 1);
+
+	if (!s->lazy || s->confirmed + 1 >= first || (s->owing_at && s->acked + 1 < first))
+		return first;
+	return s->confirmed + 1;
+}
+
+/* The same for all readers behind a destination. */
+static apus_seq first_behind(const struct apus_dp_writer *w, uint32_t destination)
+{
+	const struct apus_dp_destination *d = &w->destinations[destination];
+	apus_seq least = INT64_MAX;
+
+	if (!d->filtered)
+		return apus_dp_cache_first(&w->cache, w->last + 1);
+	for (uint32_t i = 0; i < d->state_count; i++) {
+		const struct apus_dp_writer_state *s = apus_dp_writer_behind(w, destination, i);
+		apus_seq first = apus_dp_writer_first(w, s);
+
+		if (s->lazy && first < least)
+			least = first;
+	}
+	return least < INT64_MAX ? least : apus_dp_cache_first(&w->cache, w->last + 1);
+}
+
+/* first, last: the numbers to tell of. */
+void apus_dp_writer_put_heartbeat(struct apus_dp_writer *w, struct apus_wire_builder *b,
+				  struct apus_eid reader, apus_seq first, apus_seq last, bool final)
+{
 	struct apus_wire_heartbeat hb = {
 		.reader = reader,
 		.writer = w->eid,
@@ -208,7 +234,7 @@ static void send_to(struct apus_dp_writer *w, apus_seq from, uint32_t first, uin
 	apus_dp_writer_cover_behind(w, i, last);
 	apus_dp_writer_put_heartbeat(
 		w, apus_dp_out_at(&w->worker->out, &d->addr, dest, APUS_DP_HEARTBEAT_BYTES), d->eid,
-		last, !f.ask && !wants_answer(w, d, from));
+		first_behind(w, i), last, !f.ask && !wants_answer(w, d, from));
 }
 
 /* Judges what is about to be sent, and chooses destinations. False: all of them. */

@@ -136,6 +136,73 @@ static void passing_samples_mind_it(void **state)
 	close_pair();
 }
 
+/* Writes rejected samples whose GAPs are all lost; time passes well beyond the flush delay. */
+static void lose_gaps(void)
+{
+	uint64_t gaps = apus_counter_get(&ends.writer->counters.gaps);
+
+	wire_set(&pair, 100, 0, 0);
+	for (int i = 0; i < 10; i++) {
+		write_one(-1);
+		wire_run(&pair, 2 * APUS_NS_PER_MS);
+	}
+	assert_true(apus_counter_get(&ends.writer->counters.gaps) > gaps);
+	wire_set(&pair, 0, 0, 0);
+}
+
+/* A lost GAP is not sent again by itself: nobody waits for what it says. As soon as it matters, behind it comes a
+ * sample that passes, the reader asks and is told. */
+static void lost_gaps_are_asked_for(void **state)
+{
+	const struct apus_dp_writer_state *s;
+	uint64_t gaps;
+
+	(void)state;
+	open_pair("x >= 0");
+	s = &ends.writer->states[ends.writer->order[0]];
+	write_one(0);
+	settle(1);
+	lose_gaps();
+	/* The last of all: the writer waits for nobody, and repeats nothing. */
+	gaps = apus_counter_get(&ends.writer->counters.gaps);
+	wire_run(&pair, APUS_NS_PER_SEC);
+	assert_true(apus_dp_writer_acked(ends.writer, ends.writer->last));
+	assert_int_equal(apus_counter_get(&ends.writer->counters.gaps), gaps);
+	assert_int_equal(s->owing_at, 0);
+	/* One round trip later. */
+	write_one(1);
+	wire_run(&pair, 2 * APUS_NS_PER_MS);
+	take();
+	assert_int_equal(taken, 2);
+	settle(2);
+	assert_true(apus_counter_get(&ends.writer->counters.gaps) > gaps);
+	assert_int_equal(ends.reader->window_lost, 0);
+	close_pair();
+}
+
+/* The passing sample is lost as well, and what is rejected behind it, with its GAPs: the writer asks until it is
+ * acknowledged. */
+static void lost_sample_among_lost_gaps(void **state)
+{
+	(void)state;
+	open_pair("x >= 0");
+	write_one(0);
+	settle(1);
+	lose_gaps();
+	wire_set(&pair, 100, 0, 0);
+	write_one(1);
+	lose_gaps();
+	for (int i = 0; i < 200 && taken < 2; i++) {
+		wire_run(&pair, APUS_NS_PER_MS);
+		take();
+	}
+	assert_int_equal(taken, 2);
+	wire_run(&pair, 20 * APUS_NS_PER_MS);
+	assert_true(apus_dp_writer_acked(ends.writer, ends.writer->last));
+	assert_int_equal(ends.reader->window_lost, 0);
+	close_pair();
+}
+
 /* Writes what passes and what does not, some of it lost. Returns how often the reader took the writer's word. */
 static uint64_t with_info(uint8_t signature, uint8_t reader_signature)
 {
@@ -225,6 +292,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rejected_samples_need_no_window),
 		cmocka_unit_test(passing_samples_mind_it),
+		cmocka_unit_test(lost_gaps_are_asked_for),
+		cmocka_unit_test(lost_sample_among_lost_gaps),
 		cmocka_unit_test(verdicts_go_with_samples),
 		cmocka_unit_test(hostile_info),
 	};
