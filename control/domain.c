@@ -85,6 +85,14 @@ static uint32_t fragment_bytes(const struct apus_participant *p)
 	return bytes;
 }
 
+/* A thread that sleeps when idle is woken for each burst, which takes longer than touching a page for the first
+ * time: its memory need not be touched before. */
+static bool is_lazy(const struct apus_participant *p, bool is_control)
+{
+	return is_control || (p->config.worker_mode != APUS_CTL_DRIVEN &&
+			      p->config.worker_idle == APUS_CTL_IDLE_BLOCK);
+}
+
 static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *q, bool is_control,
 		       struct apus_dp_worker **worker_out, char *why, size_t why_bytes)
 {
@@ -104,6 +112,7 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 		.nack_group_readers = p->config.nack_group_readers,
 		.nack_suppression_ns = p->config.nack_suppression_ns,
 		.segment_flags = is_control ? 0 : APUS_SHM_HUGE | APUS_SHM_TOUCH,
+		.lazy_memory = is_lazy(p, is_control),
 		.hear_own = !is_control && p->config.worker_count > 1,
 		.evidence = is_control ? apus_ctl_domain_evidence : NULL,
 		.may_send = is_control ? apus_ctl_domain_may_send : NULL,
@@ -114,8 +123,10 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 		.listen = is_control ? NULL : apus_ctl_domain_listen,
 		.listen_user = p,
 	};
-	int rc = apus_dp_queue_open(q, why, why_bytes, &c.queue);
+	int rc;
 
+	q->lazy_memory = c.lazy_memory;
+	rc = apus_dp_queue_open(q, why, why_bytes, &c.queue);
 	if (rc != 0)
 		return rc;
 	rc = apus_dp_worker_create(&c, worker_out);

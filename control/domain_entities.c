@@ -299,7 +299,7 @@ int apus_writer_create(struct apus_participant *participant,
 		rc = apus_ctl_domain_complete_qos(participant, options, true, &qos);
 	if (rc != 0)
 		return rc;
-	w = calloc(1, sizeof(*w));
+	w = calloc(1, sizeof(*w) + strlen(options->topic) + 1);
 	if (!w)
 		return APUS_ENOMEM;
 	w->participant = participant;
@@ -582,6 +582,24 @@ static int build_reader(struct apus_participant *p, struct apus_reader *r,
 	return register_reader(p, r, o, qos, predicate);
 }
 
+/* With its arena of values and its texts. NULL without memory. */
+static struct apus_reader *allocate_reader(const struct apus_endpoint_options *o)
+{
+	const char *class_name = o->filter_class ? o->filter_class : APUS_CTL_FILTER_CLASS;
+	size_t topic_bytes = strlen(o->topic) + 1, class_bytes = strlen(class_name) + 1;
+	struct apus_reader *r = calloc(1, sizeof(*r) + o->value_bytes + topic_bytes + class_bytes);
+	char *texts;
+
+	if (!r)
+		return NULL;
+	r->values = (uint8_t *)(r + 1);
+	r->value_bytes = o->value_bytes;
+	texts = (char *)r->values + o->value_bytes;
+	r->topic = memcpy(texts, o->topic, topic_bytes);
+	r->filter_class = memcpy(texts + topic_bytes, class_name, class_bytes);
+	return r;
+}
+
 int apus_reader_create(struct apus_participant *participant,
 		       const struct apus_endpoint_options *options, struct apus_reader **reader_out)
 {
@@ -596,17 +614,12 @@ int apus_reader_create(struct apus_participant *participant,
 		rc = apus_ctl_domain_complete_qos(participant, options, false, &qos);
 	if (rc != 0)
 		return rc;
-	r = calloc(1, sizeof(*r) + options->value_bytes);
+	r = allocate_reader(options);
 	if (!r)
 		return APUS_ENOMEM;
-	r->values = (uint8_t *)(r + 1);
-	r->value_bytes = options->value_bytes;
 	r->participant = participant;
 	r->worker = participant->workers[options->worker_idx];
 	r->type = options->type;
-	memcpy(r->topic, options->topic, strlen(options->topic));
-	snprintf(r->filter_class, sizeof(r->filter_class), "%s",
-		 options->filter_class ? options->filter_class : APUS_CTL_FILTER_CLASS);
 	r->subscriber = options->subscriber;
 	r->qos = qos;
 	r->qos.partitions = NULL;

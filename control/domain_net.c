@@ -145,7 +145,7 @@ void apus_ctl_domain_add_locators(const struct apus_participant *p, const struct
 				  struct apus_wire_endpoint_record *record)
 {
 	if (w != p->workers[0])
-		add_own(p, w->config.queue->unicast_port, &record->unicast);
+		add_own(p, w->config.queue->unicast_port, &record->locators.unicast);
 }
 
 /* ---- changes ------------------------------------------------------------------------------------ */
@@ -171,7 +171,7 @@ static void announce_again(struct apus_participant *p, struct apus_ctl_endpoint 
 	if (w == p->workers[0])
 		return; /* the participant's own announcement says it */
 	memcpy(p->scratch, e->record, apus_wire_endpoint_record_bytes(e->record));
-	memset(&p->scratch->unicast, 0, sizeof(p->scratch->unicast));
+	memset(&p->scratch->locators, 0, sizeof(p->scratch->locators));
 	apus_ctl_domain_add_locators(p, w, p->scratch);
 	apus_ctl_discovery_change_local(p->discovery, p->scratch, e->generation + 1);
 }

@@ -267,15 +267,17 @@ bool apus_ctl_graph_resolve(const struct apus_ctl_graph *g, struct apus_ctl_endp
 		.same_host = p->same_host,
 		.proof = g->config.await_proof && !p->local ? &p->proof : NULL,
 		.from = &p->from};
+	static const struct apus_wire_endpoint_locators none;
+	const struct apus_wire_endpoint_locators *own = e->locators ? e->locators : &none;
 	struct apus_dp_addr unicast, multicast = {0};
 
 	if (e->is_builtin) {
 		unicast = p->metatraffic;
 	} else {
-		apus_ctl_locators_unicast(policy, &side, &e->record->unicast,
-					  &p->record.default_unicast, &unicast, &e->reason);
+		apus_ctl_locators_unicast(policy, &side, &own->unicast, &p->record.default_unicast,
+					  &unicast, &e->reason);
 		if (!e->is_writer)
-			apus_ctl_locators_multicast(policy, &e->record->multicast,
+			apus_ctl_locators_multicast(policy, &own->multicast,
 						    &p->record.default_multicast, &multicast);
 	}
 	if (apus_dp_addr_equal(&unicast, &e->unicast) &&
@@ -414,11 +416,12 @@ static void drop_endpoint(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
 	if (!e->is_builtin) {
 		e->participant->endpoint_count--;
 		g->user_count[e->is_local][e->is_writer]--;
-		g->record_bytes -= apus_wire_endpoint_record_bytes(e->record);
+		g->record_bytes -= apus_ctl_graph_kept_bytes(e);
 	}
 	g->starved_count -= e->starved;
 	free(e->record);
 	e->record = NULL;
+	e->locators = NULL;
 	e->next = g->endpoint_free.first;
 	g->endpoint_free.first = e->idx;
 }

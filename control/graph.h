@@ -118,7 +118,8 @@ struct apus_ctl_endpoint {
 	struct apus_ctl_local local;              /**< if is_local */
 	struct apus_ctl_participant *participant; /**< never NULL */
 	struct apus_wire_endpoint_record
-		*record; /**< compact: text cut to what is used; owned by the graph */
+		*record; /**< compact: up to the text that is used; owned by the graph */
+	const struct apus_wire_endpoint_locators *locators; /**< behind it; NULL: it has none */
 	apus_seq
 		generation; /**< SEDP sequence number of the record; the generation of its filter */
 	struct apus_dp_addr unicast; /**< where traffic to it goes, resolved; family 0 = nowhere */

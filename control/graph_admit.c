@@ -60,14 +60,48 @@ static int check_table(struct apus_ctl_graph *g, bool is_writer, bool is_local)
 		       : refuse(&g->counters.refused_readers, APUS_ELIMIT);
 }
 
-static struct apus_wire_endpoint_record *copy_record(const struct apus_wire_endpoint_record *record)
-{
-	size_t bytes = apus_wire_endpoint_record_bytes(record);
-	struct apus_wire_endpoint_record *copy = malloc(bytes);
+/* What is kept of a record: the part in use and, if it names any, its locators behind that. */
+struct kept {
+	struct apus_wire_endpoint_record *record;
+	struct apus_wire_endpoint_locators *locators;
+};
 
-	if (copy)
-		memcpy(copy, record, bytes);
-	return copy;
+static bool has_locators(const struct apus_wire_endpoint_record *record)
+{
+	const struct apus_wire_endpoint_locators *l = &record->locators;
+
+	return l->unicast.count || l->unicast.skipped_count || l->multicast.count ||
+	       l->multicast.skipped_count;
+}
+
+static size_t head_bytes(const struct apus_wire_endpoint_record *record)
+{
+	const size_t unit = _Alignof(struct apus_wire_endpoint_locators);
+
+	return (apus_wire_endpoint_record_bytes(record) + unit - 1) / unit * unit;
+}
+
+static size_t kept_bytes(const struct apus_wire_endpoint_record *record)
+{
+	return has_locators(record)
+		       ? head_bytes(record) + sizeof(struct apus_wire_endpoint_locators)
+		       : apus_wire_endpoint_record_bytes(record);
+}
+
+/* False without memory. */
+static bool keep(const struct apus_wire_endpoint_record *record, struct kept *kept_out)
+{
+	uint8_t *memory = malloc(kept_bytes(record));
+
+	if (!memory)
+		return false;
+	memcpy(memory, record, apus_wire_endpoint_record_bytes(record));
+	*kept_out = (struct kept){.record = (void *)memory};
+	if (has_locators(record)) {
+		kept_out->locators = (void *)(memory + head_bytes(record));
+		*kept_out->locators = record->locators;
+	}
+	return true;
 }
 
 static uint32_t match_limit(const struct apus_ctl_graph *g,
@@ -83,31 +117,31 @@ static int admit(struct apus_ctl_graph *g, struct apus_ctl_participant *particip
 		 apus_seq generation, uint32_t topic_bits, struct apus_ctl_endpoint **endpoint_out)
 {
 	uint32_t limit = match_limit(g, record, local), verdicts;
-	struct apus_wire_endpoint_record *copy;
 	struct apus_ctl_endpoint *e;
 	struct apus_ctl_group_place place;
+	struct kept kept;
 	int result = check_table(g, record->is_writer, local);
 
 	if (result)
 		return result;
-	if (g->record_bytes + apus_wire_endpoint_record_bytes(record) > g->config.record_bytes)
+	if (g->record_bytes + kept_bytes(record) > g->config.record_bytes)
 		return refuse(&g->counters.refused_bytes, APUS_ELIMIT);
 	place = apus_ctl_graph_group(g, record, topic_bits);
 	verdicts = apus_ctl_graph_judge(g, place.idx, record, local, NULL);
 	if (apus_ctl_graph_wanted(g, verdicts, limit) > g->config.matches - g->match_count)
 		return refuse(&g->counters.refused_matches, APUS_ELIMIT);
-	copy = copy_record(record);
-	if (!copy)
+	if (!keep(record, &kept))
 		return refuse(&g->counters.refused_bytes, APUS_ENOMEM);
 
 	e = apus_ctl_graph_link(g, &record->guid, participant, record->is_writer, false);
-	e->record = copy;
+	e->record = kept.record;
+	e->locators = kept.locators;
 	e->generation = generation;
 	e->match_limit = limit;
 	if (local)
 		e->local = *local;
-	g->record_bytes += apus_wire_endpoint_record_bytes(copy);
-	e->inconsistent_topics = apus_ctl_graph_inconsistent(g, copy, place, local);
+	g->record_bytes += apus_ctl_graph_kept_bytes(e);
+	e->inconsistent_topics = apus_ctl_graph_inconsistent(g, e->record, place, local);
 	apus_ctl_graph_link_group(g, e, place);
 	apus_ctl_graph_resolve(g, e);
 	apus_ctl_graph_count_incompatible(g, e, verdicts, true);
@@ -129,12 +163,16 @@ static bool same_names(const struct apus_wire_endpoint_record *a,
 	       strcmp(apus_wire_record_text(a, a->type), apus_wire_record_text(b, b->type)) == 0;
 }
 
-static bool same_bytes(const struct apus_wire_endpoint_record *a,
-		       const struct apus_wire_endpoint_record *b)
+static bool same_bytes(const struct apus_ctl_endpoint *e,
+		       const struct apus_wire_endpoint_record *record)
 {
-	size_t bytes = apus_wire_endpoint_record_bytes(a);
+	size_t bytes = apus_wire_endpoint_record_bytes(record);
 
-	return bytes == apus_wire_endpoint_record_bytes(b) && memcmp(a, b, bytes) == 0;
+	if (bytes != apus_wire_endpoint_record_bytes(e->record) ||
+	    memcmp(e->record, record, bytes) != 0 || has_locators(record) != (e->locators != NULL))
+		return false;
+	return !e->locators ||
+	       memcmp(e->locators, &record->locators, sizeof(record->locators)) == 0;
 }
 
 /* The state kept for a match depends on these: when they change, the match ends and is made anew. */
@@ -166,15 +204,16 @@ static void tell_parted(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
 	}
 }
 
-static void install(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
-		    struct apus_wire_endpoint_record *copy, apus_seq generation)
+static void install(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e, const struct kept *kept,
+		    apus_seq generation)
 {
-	if (!same_protocol(e->record, copy))
+	if (!same_protocol(e->record, kept->record))
 		apus_ctl_graph_unmatch(g, e, NULL);
-	g->record_bytes -= apus_wire_endpoint_record_bytes(e->record);
-	g->record_bytes += apus_wire_endpoint_record_bytes(copy);
+	g->record_bytes -= apus_ctl_graph_kept_bytes(e);
 	free(e->record);
-	e->record = copy;
+	e->record = kept->record;
+	e->locators = kept->locators;
+	g->record_bytes += apus_ctl_graph_kept_bytes(e);
 	e->generation = generation;
 	if (e->is_local)
 		tell_parted(g, e);
@@ -186,8 +225,7 @@ static void install(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
 static int refresh(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
 		   const struct apus_wire_endpoint_record *record, apus_seq generation)
 {
-	size_t bytes = apus_wire_endpoint_record_bytes(record);
-	struct apus_wire_endpoint_record *copy;
+	struct kept kept;
 	uint32_t verdicts;
 
 	if (generation <= e->generation) {
@@ -196,20 +234,19 @@ static int refresh(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
 	}
 	if (e->is_builtin || !same_names(e->record, record))
 		return APUS_EIMMUTABLE;
-	if (same_bytes(e->record, record)) {
+	if (same_bytes(e, record)) {
 		/* Said again. Only the generation of its filter is new, and with it what is published. */
 		e->generation = generation;
 		if (record->filter.present)
 			apus_ctl_graph_touch(g, e);
 		return APUS_CTL_UNCHANGED;
 	}
-	if (g->record_bytes - apus_wire_endpoint_record_bytes(e->record) + bytes >
+	if (g->record_bytes - apus_ctl_graph_kept_bytes(e) + kept_bytes(record) >
 	    g->config.record_bytes)
 		return refuse(&g->counters.refused_bytes, APUS_ELIMIT);
-	copy = copy_record(record);
-	if (!copy)
+	if (!keep(record, &kept))
 		return refuse(&g->counters.refused_bytes, APUS_ENOMEM);
-	install(g, e, copy, generation);
+	install(g, e, &kept, generation);
 	verdicts = apus_ctl_graph_judge(g, e->group, e->record, e->is_local, e);
 	apus_ctl_graph_count_incompatible(g, e, verdicts, false);
 	apus_ctl_graph_apply(g, e, verdicts);

@@ -77,6 +77,13 @@ struct apus_ctl_graph {
 	void *match_end_user;
 };
 
+/** What the record of an endpoint takes of the budget. */
+static inline size_t apus_ctl_graph_kept_bytes(const struct apus_ctl_endpoint *e)
+{
+	return e->locators ? (size_t)((const char *)(e->locators + 1) - (const char *)e->record)
+			   : apus_wire_endpoint_record_bytes(e->record);
+}
+
 static inline struct apus_ctl_endpoint *endpoint_at(const struct apus_ctl_graph *g, uint32_t idx)
 {
 	return &g->endpoints[idx];

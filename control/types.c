@@ -47,7 +47,9 @@ struct apus_ctl_types {
 	struct entry *entries;
 	uint32_t *buckets;
 	uint32_t mask;
-	uint32_t free;
+	uint32_t
+		free; /* given back; NONE: those from `unused` on are, and have never been touched */
+	uint32_t unused;
 	uint32_t *stack; /* of a walk */
 	uint32_t stack_count;
 	uint64_t walk, clearing, version, bytes;
@@ -86,13 +88,16 @@ static struct entry *make(struct apus_ctl_types *t, const struct apus_wire_type_
 	uint32_t idx = t->free, *bucket = bucket_of(t, hash);
 	struct entry *e;
 
-	if (idx == NONE) {
+	if (idx == NONE && t->unused == t->config.entries) {
 		t->full = true;
 		apus_counter_add(&t->counters.refused, 1);
 		return NULL;
 	}
+	if (idx == NONE)
+		idx = t->unused++;
+	else
+		t->free = t->entries[idx].next;
 	e = &t->entries[idx];
-	t->free = e->next;
 	memset(e, 0, sizeof(*e));
 	e->hash = *hash;
 	e->next = *bucket;
@@ -145,10 +150,6 @@ int apus_ctl_types_create(const struct apus_ctl_types_config *config,
 	}
 	memset(t->buckets, 0xff, buckets * sizeof(*t->buckets));
 	t->free = NONE;
-	for (uint32_t i = config->entries; i-- > 0;) {
-		t->entries[i].next = t->free;
-		t->free = i;
-	}
 	*types_out = t;
 	return 0;
 }
@@ -157,7 +158,7 @@ void apus_ctl_types_destroy(struct apus_ctl_types *t)
 {
 	if (!t)
 		return;
-	for (uint32_t i = 0; t->entries && i < t->config.entries; i++)
+	for (uint32_t i = 0; t->entries && i < t->unused; i++)
 		free(t->entries[i].memory);
 	free(t->entries);
 	free(t->stack);
@@ -492,7 +493,7 @@ uint32_t apus_ctl_types_next_request(struct apus_ctl_types *t, struct apus_mono 
 	*due_out = (struct apus_mono){INT64_MAX};
 	if (t->wanted_count == 0)
 		return 0;
-	for (uint32_t i = 0; i < t->config.entries && count < max; i++) {
+	for (uint32_t i = 0; i < t->unused && count < max; i++) {
 		struct entry *e = &t->entries[i];
 
 		if (e->state != WANTED)
@@ -588,7 +589,7 @@ void apus_ctl_types_keep(struct apus_ctl_types *t, const struct apus_wire_type_h
 
 void apus_ctl_types_keep_end(struct apus_ctl_types *t)
 {
-	for (uint32_t i = 0; i < t->config.entries; i++) {
+	for (uint32_t i = 0; i < t->unused; i++) {
 		struct entry *e = &t->entries[i];
 
 		if (e->state == FREE || e->state == LOCAL || e->kept == t->clearing)

@@ -117,8 +117,10 @@ static bool show_endpoint(const struct apus_ctl_endpoint *e,
 		info.minimal_hash = r->types.minimal.bytes;
 	if (r->types.complete.kind)
 		info.complete_hash = r->types.complete.bytes;
-	add_locators(&texts, &r->unicast, "");
-	add_locators(&texts, &r->multicast, " (multicast)");
+	if (e->locators) {
+		add_locators(&texts, &e->locators->unicast, "");
+		add_locators(&texts, &e->locators->multicast, " (multicast)");
+	}
 	info.locator_count = texts.count;
 	return visit(&info, user);
 }

@@ -39,9 +39,6 @@ struct apus_dp_listening {
 	};
 };
 
-/** Room for a topic's name. */
-#define APUS_DP_TOPIC_BYTES 256
-
 struct apus_writer {
 	struct apus_dp_writer *dp;
 	struct apus_dp_worker *worker;
@@ -63,19 +60,20 @@ struct apus_writer {
 	struct apus_dp_board board;        /* the same for everybody */
 	struct apus_dp_listening listening;
 	struct apus_condition *conditions; /* under control's lock */
-	char topic[APUS_DP_TOPIC_BYTES];
+	char topic[];
 };
 
 struct apus_reader {
 	struct apus_dp_reader *dp;
 	struct apus_dp_worker *worker;
 	const struct apus_type *type;
-	uint8_t *values; /* the arena of apus_take_next() and its like, behind this struct */
+	uint8_t *
+		values; /* the arena of apus_take_next() and its like; first of what is behind this struct */
 	uint32_t value_bytes;
 	uint32_t fork_count;
 	uint64_t filter_generation; /* under control's lock */
 	struct apus_qos qos;        /* as in struct apus_writer */
-	char filter_class[APUS_CTL_CLASS_BYTES + 1];
+	const char *filter_class;   /* behind this struct, as `topic` */
 	struct apus_participant *participant;
 	struct apus_ctl_endpoint *endpoint;
 	struct apus_subscriber *subscriber; /* NULL: a group of its own */
@@ -84,7 +82,7 @@ struct apus_reader {
 	struct apus_dp_board board;
 	struct apus_dp_listening listening;
 	struct apus_condition *conditions;
-	char topic[APUS_DP_TOPIC_BYTES];
+	const char *topic;
 };
 
 /** How often this process image has been forked from one that used Apus; set by an atfork handler. */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 _Thread_local bool apus_dp_worker_thread;
@@ -20,15 +21,27 @@ _Thread_local bool apus_dp_worker_thread;
 /* A blocked worker looks around at least this often. */
 #define SLEEP_MAX_NS (500 * APUS_NS_PER_MS)
 
+/* Zeroed memory whose pages are touched now, or when they are needed: most of it is output buffers. */
+static struct apus_dp_worker *map_worker(bool lazy)
+{
+	struct apus_dp_worker *w =
+		mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (w == MAP_FAILED)
+		return NULL;
+	if (!lazy)
+		memset(w, 0, sizeof(*w));
+	return w;
+}
+
 int apus_dp_worker_create(const struct apus_dp_worker_config *config,
 			  struct apus_dp_worker **worker_out)
 {
-	struct apus_dp_worker *w = aligned_alloc(APUS_CACHE_LINE, sizeof(*w));
+	struct apus_dp_worker *w = map_worker(config->lazy_memory);
 	uint32_t buckets = 16;
 
 	if (!w)
 		return APUS_ENOMEM;
-	memset(w, 0, sizeof(*w)); /* also the first touch of every page of the output buffers */
 	while (buckets < config->match_max)
 		buckets *= 2;
 	w->config = *config;
@@ -75,7 +88,7 @@ void apus_dp_worker_destroy(struct apus_dp_worker *worker)
 	free(worker->writers);
 	free(worker->by_writer);
 	free(worker->scratch);
-	free(worker);
+	munmap(worker, sizeof(*worker));
 }
 
 int apus_dp_worker_reserve_scratch(struct apus_dp_worker *worker, size_t bytes)

@@ -56,6 +56,11 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	    !w->by_addr)
 		goto fail;
 	memset(w->states, 0, config->match_max * sizeof(*w->states));
+	if (config->publisher) {
+		w->markers = calloc(APUS_DP_MARKER_MAX, sizeof(*w->markers));
+		if (!w->markers)
+			goto fail;
+	}
 	rc = apus_dp_cache_init(&w->cache, &config->cache,
 				worker->config.segment_flags |
 					(config->cache.lent_slots ? APUS_SHM_OWN : 0));
@@ -83,6 +88,7 @@ void apus_dp_writer_destroy(struct apus_dp_writer *writer)
 	free(writer->destinations);
 	free(writer->owing);
 	free(writer->by_addr);
+	free(writer->markers);
 	free(writer->deadlines);
 	apus_dp_writer_filter_fini(writer);
 	free(writer);

@@ -289,9 +289,9 @@ struct apus_dp_writer {
 	struct apus_dp_writer_counters counters;
 
 	/* As a member of its publisher: writer_group.c. */
-	apus_seq set_first;    /* first number in the publisher's present set; 0 = none */
-	uint32_t marker_count; /* ever made; the next one's place in the ring */
-	struct apus_dp_marker markers[APUS_DP_MARKER_MAX];
+	apus_seq set_first;             /* first number in the publisher's present set; 0 = none */
+	uint32_t marker_count;          /* ever made; the next one's place in the ring */
+	struct apus_dp_marker *markers; /* APUS_DP_MARKER_MAX; NULL without a publisher */
 
 	/* Statuses: writer_status.c. */
 	bool has_status; /* a deadline or a lease of its own to keep */

@@ -4,8 +4,8 @@
  *
  * A record is a value in the caller's memory, sized once, without pointers into the packet or anywhere
  * else: it may be copied with memcpy and kept for ever. All variable text of an endpoint stands in one
- * area at the end of its record, so that a table can keep only the used part
- * (apus_wire_endpoint_record_bytes()).
+ * area of its record, with nothing but the locators behind it, so that a table can keep only the used part
+ * (apus_wire_endpoint_record_bytes()), and the locators of the few endpoints that announce any.
  *
  * The area also holds the serialised type information of local endpoints, which is bytes, not text.
  *
@@ -78,6 +78,11 @@ struct apus_wire_locators {
 	struct apus_locator at[APUS_WIRE_LOCATORS_MAX];
 };
 
+/** Locators of an endpoint's own. */
+struct apus_wire_endpoint_locators {
+	struct apus_wire_locators unicast, multicast;
+};
+
 /** SPDPdiscoveredParticipantData (RTPS 2.5 §8.5.3.2). */
 struct apus_wire_participant_record {
 	struct apus_prefix prefix;
@@ -126,8 +131,6 @@ struct apus_wire_endpoint_record {
 	struct apus_wire_type_information types; /**< PID_TYPE_INFORMATION; all 0 if absent */
 	uint32_t max_sample_bytes;               /**< PID_TYPE_MAX_SIZE_SERIALIZED, 0 if absent */
 	struct apus_qos qos;                     /**< without partitions, see the head */
-	struct apus_wire_locators unicast;
-	struct apus_wire_locators multicast;
 	struct apus_wire_text topic;
 	struct apus_wire_text type;
 	uint16_t partition_count;   /**< 0 = the default partition */
@@ -137,6 +140,7 @@ struct apus_wire_endpoint_record {
 	uint16_t information_offset, information_bytes;
 	uint32_t text_bytes; /**< bytes of text in use */
 	char text[APUS_WIRE_RECORD_TEXT];
+	struct apus_wire_endpoint_locators locators; /**< not in a compact copy */
 };
 
 /** ParticipantMessageData: an assertion of liveliness (RTPS 2.5 §8.4.13.5, §9.6.3.1). */
@@ -178,8 +182,8 @@ static inline const char *apus_wire_record_text(const struct apus_wire_endpoint_
 }
 
 /**
- * Bytes at the start of a record that are in use. That many bytes, copied to memory aligned for int64_t,
- * are a complete record for every function that takes a const record.
+ * Bytes at the start of a record that are in use, but for its locators. That many bytes, copied to memory aligned
+ * for int64_t, are a record for every function that takes a const record except apus_wire_endpoint_encode().
  */
 static inline size_t apus_wire_endpoint_record_bytes(const struct apus_wire_endpoint_record *record)
 {

@@ -200,6 +200,7 @@ int apus_wire_endpoint_record_make(const struct apus_wire_endpoint_source *sourc
 		return result;
 
 	memset(record_out, 0, offsetof(struct apus_wire_endpoint_record, text) + 1);
+	memset(&record_out->locators, 0, sizeof(record_out->locators));
 	record_out->text_bytes = 1;
 	record_out->guid = source->guid;
 	record_out->is_writer = source->is_writer;
@@ -480,8 +481,8 @@ int apus_wire_endpoint_encode(const struct apus_wire_endpoint_record *record, ui
 	else
 		put_reader_qos(&w, record);
 	put_partitions(&w, record);
-	put_locators(&w, APUS_PID_UNICAST_LOCATOR, &record->unicast);
-	put_locators(&w, APUS_PID_MULTICAST_LOCATOR, &record->multicast);
+	put_locators(&w, APUS_PID_UNICAST_LOCATOR, &record->locators.unicast);
+	put_locators(&w, APUS_PID_MULTICAST_LOCATOR, &record->locators.multicast);
 	put_filter(&w, record);
 	put_type_information(&w, record);
 	return apus_wire_plist_finish(&w);

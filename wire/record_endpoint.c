@@ -346,8 +346,10 @@ static enum apus_wire_verdict endpoint_param(void *context, uint16_t id,
 	case APUS_PID_TYPE_NAME: return read_name(value, &walk->type);
 	case APUS_PID_PARTITION: return read_partitions(value, walk);
 	case APUS_PID_CONTENT_FILTER: return read_filter(value, &walk->filter);
-	case APUS_PID_UNICAST_LOCATOR: return apus_wire_record_locator(value, &record->unicast);
-	case APUS_PID_MULTICAST_LOCATOR: return apus_wire_record_locator(value, &record->multicast);
+	case APUS_PID_UNICAST_LOCATOR:
+		return apus_wire_record_locator(value, &record->locators.unicast);
+	case APUS_PID_MULTICAST_LOCATOR:
+		return apus_wire_record_locator(value, &record->locators.multicast);
 	case APUS_PID_EXPECTS_INLINE_QOS:
 		record->expects_inline_qos = apus_wire_value_bool(value);
 		return APUS_WIRE_ACCEPT;
@@ -452,6 +454,7 @@ enum apus_wire_verdict apus_wire_endpoint_decode(const uint8_t *payload, size_t 
 
 	/* The text area is long and only its used part is ever read. */
 	memset(record_out, 0, offsetof(struct apus_wire_endpoint_record, text) + 1);
+	memset(&record_out->locators, 0, sizeof(record_out->locators));
 	record_out->text_bytes = 1;
 	record_out->is_writer = is_writer;
 	qos_default(&record_out->qos, is_writer);

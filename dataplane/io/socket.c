@@ -13,11 +13,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-int apus_dp_udp_pool_init(uint32_t count, uint32_t payload_bytes, struct apus_dp_udp_pool *pool_out)
+int apus_dp_udp_pool_init(const struct apus_dp_queue_config *config,
+			  struct apus_dp_udp_pool *pool_out)
 {
+	uint32_t count = config->rx_buffer_count;
 	struct apus_dp_udp_pool pool = {.count = count, .free_count = count};
 
-	pool.stride_bytes = ((size_t)payload_bytes + 63) & ~(size_t)63;
+	pool.stride_bytes = ((size_t)config->rx_buffer_bytes + 63) & ~(size_t)63;
 	pool.free_idx = calloc(count, sizeof(pool.free_idx[0]));
 	pool.memory = apus_dp_udp_map(count * pool.stride_bytes);
 	if (!pool.free_idx || !pool.memory) {
@@ -27,7 +29,8 @@ int apus_dp_udp_pool_init(uint32_t count, uint32_t payload_bytes, struct apus_dp
 	for (uint32_t i = 0; i < count; i++) {
 		pool.free_idx[i] = count - 1 - i;
 		/* A first touch costs microseconds; most datagrams fit a page. */
-		pool.memory[i * pool.stride_bytes] = 0;
+		if (!config->lazy_memory)
+			pool.memory[i * pool.stride_bytes] = 0;
 	}
 	*pool_out = pool;
 	return 0;
@@ -239,8 +242,7 @@ static const struct apus_dp_queue_ops socket_ops = {
 
 int apus_dp_socket_attach(struct apus_dp_udp *u)
 {
-	int rc = apus_dp_udp_pool_init(u->config.rx_buffer_count, u->config.rx_buffer_bytes,
-				       &u->pool);
+	int rc = apus_dp_udp_pool_init(&u->config, &u->pool);
 
 	if (rc < 0)
 		return rc;

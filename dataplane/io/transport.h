@@ -173,6 +173,9 @@ struct apus_dp_queue_config {
 	 * single datagram is cheaper by a plain call, a burst through the ring. 0 = always the
 	 * ring. */
 	uint8_t ring_after;
+	/* Buffers are touched when they are used, not now: saves memory where a datagram more may take
+	 * a microsecond. Default false. */
+	bool lazy_memory;
 };
 
 /** What happened on a queue. Written under the turn, read by anybody. */
@@ -234,7 +237,8 @@ void apus_dp_queue_config_default(struct apus_dp_queue_config *config);
  * Returns 0, APUS_EINVAL (a field out of range, a group that is no multicast address),
  * APUS_EADDRINUSE, APUS_ENODEV (a group cannot be joined on an interface), APUS_ENOTSUP (kind URING
  * refused by kernel or build), APUS_ENOMEM, APUS_EPERM, APUS_EIO. On failure nothing is left behind
- * and `*queue_out` is untouched. Any thread. Allocates, and touches the first page of every buffer.
+ * and `*queue_out` is untouched. Any thread. Allocates, and touches the first page of every buffer
+ * unless the memory is to be lazy.
  */
 int apus_dp_queue_open(const struct apus_dp_queue_config *config, char *why, size_t why_bytes,
 		       struct apus_dp_queue **queue_out);

@@ -141,8 +141,9 @@ int apus_dp_udp_result(int error);
  *  whole. */
 void *apus_dp_udp_map(size_t bytes);
 
-/** Reserves `count` buffers of `payload_bytes`, first page of each touched. 0 or APUS_ENOMEM. */
-int apus_dp_udp_pool_init(uint32_t count, uint32_t payload_bytes,
+/** Reserves the buffers a queue is configured to have, first page of each touched unless its memory is lazy. 0 or
+ *  APUS_ENOMEM. */
+int apus_dp_udp_pool_init(const struct apus_dp_queue_config *config,
 			  struct apus_dp_udp_pool *pool_out);
 /** Gives the memory back; a zeroed pool is allowed. */
 void apus_dp_udp_pool_fini(struct apus_dp_udp_pool *pool);

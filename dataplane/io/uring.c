@@ -534,7 +534,7 @@ static int reserve_buffers(const struct apus_dp_queue_config *config, uint16_t f
 	r->memory = apus_dp_udp_map(r->count * r->stride_bytes);
 	if (!r->buffers || !r->memory)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < r->count; i++)
+	for (uint32_t i = 0; i < r->count && !config->lazy_memory; i++)
 		*buffer_at(r, i) = 0;
 	return 0;
 }
@@ -570,8 +570,7 @@ int apus_dp_uring_attach(struct apus_dp_udp *u, char *why, size_t why_bytes)
 		rc = create_ring(r->count + 4 * APUS_DP_UDP_SOCKET_MAX, &r->ring);
 	if (rc == 0)
 		rc = register_buffers(r);
-	if (rc == 0 && apus_dp_udp_pool_init(u->config.rx_buffer_count, u->config.rx_buffer_bytes,
-					     &u->pool) < 0)
+	if (rc == 0 && apus_dp_udp_pool_init(&u->config, &u->pool) < 0)
 		rc = -ENOMEM;
 	if (rc < 0) {
 		snprintf(why, why_bytes, "io_uring: %s", strerror(-rc));

@@ -773,8 +773,8 @@ static void addresses_follow_the_announcements(void **state)
 	assert_ptr_equal(apus_ctl_graph_take_dirty(g, &dirty), writer);
 	/* Its own address comes before its participant's. */
 	fixture_record(&record, 1, 2, false, "t", "T", NULL);
-	record.unicast.count = 1;
-	record.unicast.at[0] = fixture_locator(127, 0, 0, 1, 5555);
+	record.locators.unicast.count = 1;
+	record.locators.unicast.at[0] = fixture_locator(127, 0, 0, 1, 5555);
 	assert_int_equal(apus_ctl_graph_add_endpoint(g, &record, NULL, 2, NULL), APUS_CTL_CHANGED);
 	assert_int_equal(reader->unicast.port, 5555);
 	assert_ptr_equal(apus_ctl_graph_take_dirty(g, &dirty), writer);

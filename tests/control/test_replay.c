@@ -149,6 +149,8 @@ static uint64_t digest(const struct apus_ctl_graph *g)
 
 		if (e->record)
 			h = mix(h, e->record, apus_wire_endpoint_record_bytes(e->record));
+		if (e->locators)
+			h = mix(h, e->locators, sizeof(*e->locators));
 		sum += mix(h, &e->match_count, sizeof(e->match_count));
 	}
 	return sum;

@@ -47,8 +47,8 @@ static void require_invariants(const struct apus_wire_endpoint_record *r)
 	require_text(r, r->filter.expression);
 	require_list(r, list, apus_wire_endpoint_record_partitions(r, list));
 	require_list(r, list, apus_wire_endpoint_record_parameters(r, list));
-	require(r->unicast.count <= APUS_WIRE_LOCATORS_MAX);
-	require(r->multicast.count <= APUS_WIRE_LOCATORS_MAX);
+	require(r->locators.unicast.count <= APUS_WIRE_LOCATORS_MAX);
+	require(r->locators.multicast.count <= APUS_WIRE_LOCATORS_MAX);
 	require(r->qos.depth >= 1 && r->qos.representation_count >= 1);
 	require(r->qos.deadline_ns >= 0 && r->qos.lease_ns >= 0 && r->qos.lifespan_ns >= 0);
 }
@@ -56,8 +56,8 @@ static void require_invariants(const struct apus_wire_endpoint_record *r)
 /* What the encoder does not announce, or not of this kind of endpoint. */
 static void forget_local(struct apus_wire_endpoint_record *r)
 {
-	r->unicast.skipped_count = 0;
-	r->multicast.skipped_count = 0;
+	r->locators.unicast.skipped_count = 0;
+	r->locators.multicast.skipped_count = 0;
 	memset(&r->types, 0, sizeof(r->types));
 	r->qos.max_samples = 0;
 	r->qos.max_instances = 0;
@@ -98,6 +98,7 @@ static void fuzz_endpoint(const uint8_t *data, size_t size, bool is_writer)
 		APUS_WIRE_ACCEPT);
 	require(apus_wire_endpoint_record_bytes(&first) == apus_wire_endpoint_record_bytes(&again));
 	require(memcmp(&first, &again, apus_wire_endpoint_record_bytes(&first)) == 0);
+	require(memcmp(&first.locators, &again.locators, sizeof(first.locators)) == 0);
 }
 
 static void fuzz_participant(const uint8_t *data, size_t size)

@@ -198,13 +198,13 @@ static void test_last_parameter_counts_and_locators_accumulate(void **state)
 	assert_int_equal(finish(false), APUS_WIRE_ACCEPT);
 	assert_int_equal(record.qos.durability, APUS_VOLATILE);
 	assert_string_equal(apus_wire_record_text(&record, record.topic), "Circle");
-	assert_int_equal(record.unicast.count, 8);
-	assert_int_equal(record.unicast.skipped_count, 2);
-	assert_int_equal(record.unicast.at[7].port, 7418);
-	assert_int_equal(record.unicast.at[7].address[12], 127);
-	assert_int_equal(record.multicast.count, 1);
-	assert_int_equal(record.multicast.skipped_count, 3);
-	assert_int_equal(record.multicast.at[0].kind, APUS_LOCATOR_UDPV6);
+	assert_int_equal(record.locators.unicast.count, 8);
+	assert_int_equal(record.locators.unicast.skipped_count, 2);
+	assert_int_equal(record.locators.unicast.at[7].port, 7418);
+	assert_int_equal(record.locators.unicast.at[7].address[12], 127);
+	assert_int_equal(record.locators.multicast.count, 1);
+	assert_int_equal(record.locators.multicast.skipped_count, 3);
+	assert_int_equal(record.locators.multicast.at[0].kind, APUS_LOCATOR_UDPV6);
 }
 
 static void test_unknown_parameters(void **state)

@@ -99,8 +99,8 @@ static void write_endpoint(const struct apus_wire_endpoint_source *source, apus_
 	uint32_t builtin = source->is_writer ? 0x000003c2 : 0x000004c2;
 
 	require(apus_wire_endpoint_record_make(source, &record) == 0);
-	record.unicast.count = 1;
-	record.unicast.at[0] = locator(9161);
+	record.locators.unicast.count = 1;
+	record.locators.unicast.at[0] = locator(9161);
 	write_data(builtin, seq, payload, apus_wire_endpoint_encode(&record, payload, capacity),
 		   NULL);
 	write_data(builtin, seq + 10, payload,
