@@ -72,7 +72,7 @@ struct apus_dp_worker_config {
 	 * the one before have crossed (nackSuppressionDuration). */
 	int64_t nack_suppression_ns;
 	unsigned segment_flags; /* APUS_SHM_…, of the pools of its endpoints */
-	bool lazy_memory; /* output buffers are touched when they are used, not at creation */
+	bool lazy_memory;       /* output buffers are touched when they are used, not at creation */
 	/** Accept datagrams of our own participant: its other workers send them. */
 	bool hear_own;
 	/** Called, under the turn, once for a datagram that carried matched traffic; may be NULL. It tells
