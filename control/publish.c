@@ -348,6 +348,23 @@ static bool is_trusted(const struct apus_ctl_publisher *p, const struct apus_ctl
 	       is_builtin_class(p, reader->record);
 }
 
+static bool wants_inline_qos(const struct apus_ctl_endpoint *reader)
+{
+	return !reader->is_builtin && (reader->record->expects_inline_qos ||
+				       reader->participant->record.expects_inline_qos);
+}
+
+static bool expects_inline_qos(const struct apus_ctl_publisher *p,
+			       const struct apus_ctl_endpoint *writer)
+{
+	const struct apus_ctl_match *m = NULL;
+
+	while ((m = apus_ctl_graph_next_match(p->graph, writer, m)))
+		if (wants_inline_qos(apus_ctl_graph_endpoint_at(p->graph, m->reader)))
+			return true;
+	return false;
+}
+
 /* False: the match has no route yet. */
 static bool fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *writer,
 			const struct apus_ctl_match *match, struct generation *g,
@@ -371,8 +388,7 @@ static bool fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endp
 		.transient_local = keeps_history(reader) && keeps_history(writer),
 		.local = reader->is_local,
 		.hash_only_dispose = !reader->is_builtin && participant->vendor == VENDOR_EPROSIMA,
-		.inline_qos = !reader->is_builtin && (reader->record->expects_inline_qos ||
-						      participant->expects_inline_qos),
+		.inline_qos = wants_inline_qos(reader),
 		.unicast = reader->unicast,
 		.multicast = reader->multicast,
 		.shm = shm,
@@ -480,12 +496,20 @@ static bool publish_writer(struct apus_ctl_publisher *p, struct apus_ctl_endpoin
 	struct generation *g, *old = s->current;
 	uint64_t epoch;
 
-	g = new_generation(p, e, sizeof(*snapshot) + e->match_count * sizeof(snapshot->match[0]),
+	size_t bytes = sizeof(*snapshot) + e->match_count * sizeof(snapshot->match[0]);
+	bool inline_qos = expects_inline_qos(p, e);
+
+	g = new_generation(p, e, bytes + (inline_qos ? APUS_WIRE_INLINE_QOS_BYTES : 0),
 			   e->match_count);
 	if (!g)
 		return false;
 	p->stamp++;
 	snapshot = g->snapshot;
+	if (inline_qos) {
+		snapshot->inline_list = (uint8_t *)snapshot + bytes;
+		snapshot->inline_bytes =
+			apus_wire_inline_qos_encode(e->record, (uint8_t *)snapshot + bytes);
+	}
 	while ((m = apus_ctl_graph_next_match(p->graph, e, m)))
 		snapshot->match_count +=
 			fill_reader(p, e, m, g, &snapshot->match[snapshot->match_count]);

@@ -154,9 +154,11 @@ static bool place_payload(struct apus_dp_out *out, const struct apus_dp_addr *to
 			  uint32_t payload_bytes, const struct apus_wire_inline_out *qos)
 {
 	bool marked = qos->coherent_seq || qos->group_seq || qos->related_guid;
-	bool copy = payload_bytes <= APUS_DP_OUT_COPY_BYTES;
 	uint32_t bytes = DATA_BYTES + (marked ? MARKS_BYTES : 0) + qos->filter_info_bytes +
-			 apus_wire_padded(payload_bytes);
+			 qos->qos_list_bytes + apus_wire_padded(payload_bytes);
+	/* The longest inline QoS leaves no room to copy the longest payload. */
+	bool copy = payload_bytes <= APUS_DP_OUT_COPY_BYTES &&
+		    APUS_WIRE_HEADER_BYTES + CONTEXT_BYTES + bytes <= APUS_DP_OUT_BUFFER_BYTES;
 
 	if (!fits(out, to, dest, copy ? bytes : out->pack_bytes))
 		open_datagram(out, to);

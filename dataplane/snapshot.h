@@ -73,6 +73,9 @@ struct apus_dp_writer_snapshot {
 	uint64_t generation; /**< grows with each publication of this endpoint; the first is 1 */
 	/** The different predicates of all matches; NULL if none has one. */
 	const struct apus_dp_filter_index *index;
+	/** What readers that expect inline QoS are told: see apus_wire_inline_out. Of the snapshot; none expects it: 0. */
+	const uint8_t *inline_list;
+	uint32_t inline_bytes;
 	uint32_t match_count;
 	struct apus_dp_reader_match match[];
 };

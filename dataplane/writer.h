@@ -174,7 +174,7 @@ struct apus_dp_writer_state {
 	struct apus_mono asked_at;   /* the first of them */
 	struct apus_mono asked_last; /* the latest */
 	bool hash_only_dispose;
-	bool inline_qos; /* it wants the key hash with every sample */
+	bool inline_qos; /* it wants key hash and QoS with every sample */
 	bool mark;
 	bool filter_info; /* its samples carry the verdict of its filter */
 	uint8_t filter_signature[16];
@@ -191,7 +191,7 @@ struct apus_dp_destination {
 	bool one_participant; /* `prefix` is valid */
 	bool reliable;        /* some reader acknowledges */
 	bool hash_only_dispose;
-	bool inline_qos;                 /* some reader wants the key hash with every sample */
+	bool inline_qos;                 /* some reader wants key hash and QoS with every sample */
 	bool filtered;                   /* every reader has a predicate: a sample may stay here */
 	uint32_t first_state;            /* some reader of it, for the heartbeat decision */
 	uint32_t first_idx, state_count; /* its readers: of writer_filtering.by_destination */
@@ -270,6 +270,8 @@ struct apus_dp_writer {
 		shm_timer;       /* readers in shared memory are behind, or have not acknowledged */
 	uint32_t filtered_count; /* states with a predicate */
 	struct apus_dp_writer_filtering filtering;
+	const uint8_t *inline_list; /* of the adopted snapshot */
+	uint32_t inline_bytes;
 	struct apus_dp_writer_state *states; /* match_max */
 	uint32_t *order;                     /* states in snapshot order (by GUID) */
 	uint32_t *order_new;                 /* scratch of adoption */

@@ -342,6 +342,8 @@ void apus_dp_writer_adopt(struct apus_dp_writer *writer, struct apus_mono now)
 	writer->order_new = swap;
 	writer->adopted_generation = snap->generation;
 	writer->filtering.index = snap->index;
+	writer->inline_list = snap->inline_list;
+	writer->inline_bytes = snap->inline_bytes;
 	apus_counter_add(&writer->worker->counters.adoptions, 1);
 	apus_dp_writer_derive(writer);
 	greet(writer, now);

@@ -161,7 +161,7 @@ static void put_to_group(struct apus_dp_writer *w, uint32_t group, uint32_t slot
 		.dest = d->one_participant ? &d->prefix : NULL,
 		.reader = d->eid,
 		.hash_only = d->hash_only_dispose,
-		.key_hash = d->inline_qos,
+		.inline_qos = d->inline_qos,
 		.states = w->filtering.by_destination + d->first_idx,
 		.state_count = d->state_count,
 	};

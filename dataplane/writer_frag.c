@@ -54,7 +54,7 @@ uint32_t apus_dp_writer_fragment_count(const struct apus_dp_writer *w, uint32_t 
 
 void apus_dp_writer_put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
 				 const struct apus_dp_addr *to, const struct apus_prefix *dest,
-				 struct apus_eid reader)
+				 struct apus_eid reader, bool inline_qos)
 {
 	const struct apus_dp_entry *e = &w->cache.entries[slot];
 	uint32_t size = w->worker->config.fragment_bytes;
@@ -74,6 +74,8 @@ void apus_dp_writer_put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32
 		.qos = apus_dp_writer_inline_qos(w, e),
 	};
 
+	if (inline_qos)
+		apus_dp_writer_add_inline(w, e, &f.qos);
 	apus_dp_out_frag(&w->worker->out, to, dest, e->source, &f);
 	apus_counter_add(&w->counters.fragments, 1);
 }
@@ -208,7 +210,8 @@ bool apus_dp_writer_push(struct apus_dp_writer *w, uint32_t slot, uint32_t desti
 	}
 	for (uint32_t n = 1; n <= count; n++)
 		apus_dp_writer_put_fragment(w, slot, n, &d->addr,
-					    d->one_participant ? &d->prefix : NULL, d->eid);
+					    d->one_participant ? &d->prefix : NULL, d->eid,
+					    d->inline_qos);
 	for (uint32_t i = 0; d->reliable && i < d->state_count; i++) {
 		struct apus_dp_writer_state *s = apus_dp_writer_behind(w, destination, i);
 
@@ -283,7 +286,8 @@ static void push_portion(struct apus_dp_writer *w, struct apus_dp_writer_state *
 			return;
 		}
 		for (; n && n <= count && budget >= size; n++, budget -= size)
-			apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
+			apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid,
+						    s->inline_qos);
 		if (n > first) {
 			note_pushed(s, w->cache.entries[slot].seq, n - 1);
 			note_sent(s, w->cache.entries[slot].seq, first, n - 1, now);
@@ -338,7 +342,8 @@ static bool push_rest(struct apus_dp_writer *w, struct apus_dp_writer_state *s, 
 	uint32_t to = before < s->push_bytes ? fitting(w, slot, s->push_bytes - before) : 0;
 
 	for (; n <= to; n++)
-		apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
+		apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid,
+					    s->inline_qos);
 	if (n > from)
 		note_pushed(s, w->cache.entries[slot].seq, n - 1);
 	s->unsent_seq = w->cache.entries[slot].seq;
@@ -386,7 +391,8 @@ uint32_t apus_dp_writer_push_again(struct apus_dp_writer *w, uint32_t slot,
 	if (s->pushed_seq == seq)
 		shrink(s); /* not one fragment has come */
 	for (uint32_t n = 1; n <= count; n++)
-		apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
+		apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid,
+					    s->inline_qos);
 	note_pushed(s, seq, count);
 	return count * w->worker->config.fragment_bytes;
 }
@@ -466,7 +472,8 @@ static void send_copy(struct apus_dp_writer *w, struct apus_dp_writer_state *s, 
 	for (uint32_t i = 0; i < sent->num_bits && *budget >= size; i++) {
 		if (!apus_wire_bit_test(sent->bitmap, i))
 			continue;
-		apus_dp_writer_put_fragment(w, slot, sent->base + i, &s->addr, &s->prefix, s->eid);
+		apus_dp_writer_put_fragment(w, slot, sent->base + i, &s->addr, &s->prefix, s->eid,
+					    s->inline_qos);
 		*budget -= size;
 	}
 }
@@ -494,7 +501,8 @@ static void answer(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uin
 			apus_counter_add(&w->counters.suppressed, 1);
 			continue;
 		}
-		apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid);
+		apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid,
+					    s->inline_qos);
 		(void)apus_wire_fragset_add(&sent, n);
 		sent_count++;
 		budget -= size;

@@ -141,7 +141,7 @@ struct apus_dp_writer_target {
 	const struct apus_prefix *dest; /* NULL: everybody there */
 	struct apus_eid reader;
 	bool hash_only;         /* a dispose is a key hash without payload */
-	bool key_hash;          /* each sample has its key hash */
+	bool inline_qos;        /* each sample has its key hash and the writer's QoS */
 	const uint32_t *states; /* the readers */
 	uint32_t state_count;
 };
@@ -162,6 +162,9 @@ void apus_dp_writer_send(struct apus_dp_writer *w, apus_seq from, uint32_t first
 /** Inline QoS of a sample: what kind of change it is, and of which instance. */
 struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_writer *w,
 						      const struct apus_dp_entry *e);
+/** Adds what a reader that expects inline QoS wants with every sample. */
+void apus_dp_writer_add_inline(const struct apus_dp_writer *w, const struct apus_dp_entry *e,
+			       struct apus_wire_inline_out *qos);
 /** State of a matched reader, or NULL. */
 struct apus_dp_writer_state *apus_dp_writer_find_state(struct apus_dp_writer *w,
 						       const struct apus_guid *guid);
@@ -297,7 +300,7 @@ uint32_t apus_dp_writer_fragment_count(const struct apus_dp_writer *w, uint32_t 
 /** Puts fragment number n (1 …) of a sample. */
 void apus_dp_writer_put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
 				 const struct apus_dp_addr *to, const struct apus_prefix *dest,
-				 struct apus_eid reader);
+				 struct apus_eid reader, bool inline_qos);
 
 /** writer_pace.c: sends the beginning of a large sample to a destination whose readers are all best-effort; the
  *  rest follows by the timer. */

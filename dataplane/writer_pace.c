@@ -31,7 +31,8 @@ static void portion(struct apus_dp_writer *w, struct apus_dp_writer_state *s, ui
 	count = apus_dp_writer_fragment_count(w, slot);
 	do {
 		apus_dp_writer_put_fragment(w, slot, s->rest_fragment++, &d->addr,
-					    d->one_participant ? &d->prefix : NULL, d->eid);
+					    d->one_participant ? &d->prefix : NULL, d->eid,
+					    d->inline_qos);
 		budget -= size < budget ? size : budget;
 	} while (s->rest_fragment <= count && budget >= size);
 	if (s->rest_fragment > count)

@@ -50,7 +50,7 @@ static void put_again(struct apus_dp_writer *w, const struct apus_dp_writer_stat
 		.dest = &s->prefix,
 		.reader = s->eid,
 		.hash_only = s->hash_only_dispose,
-		.key_hash = s->inline_qos,
+		.inline_qos = s->inline_qos,
 		.states = &idx,
 		.state_count = 1,
 	};

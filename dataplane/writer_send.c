@@ -71,6 +71,15 @@ struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_write
 	return qos;
 }
 
+void apus_dp_writer_add_inline(const struct apus_dp_writer *w, const struct apus_dp_entry *e,
+			       struct apus_wire_inline_out *qos)
+{
+	if (w->config.cache.key_bytes_max)
+		qos->key_hash = w->cache.instances[e->instance_idx].key_hash;
+	qos->qos_list = w->inline_list;
+	qos->qos_list_bytes = w->inline_bytes;
+}
+
 void apus_dp_writer_put_sample(struct apus_dp_writer *w, uint32_t slot,
 			       const struct apus_dp_writer_target *target)
 {
@@ -87,8 +96,8 @@ void apus_dp_writer_put_sample(struct apus_dp_writer *w, uint32_t slot,
 
 	if (e->kind != APUS_ALIVE || apus_dp_marks_any(&e->marks))
 		d.qos = apus_dp_writer_inline_qos(w, e);
-	if (target->key_hash && w->config.cache.key_bytes_max)
-		d.qos.key_hash = w->cache.instances[e->instance_idx].key_hash;
+	if (target->inline_qos)
+		apus_dp_writer_add_inline(w, e, &d.qos);
 	if (e->judged) {
 		d.qos.filter_info = info;
 		d.qos.filter_info_bytes = apus_dp_writer_filter_info(w, slot, target->states,
@@ -167,7 +176,7 @@ void apus_dp_writer_send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i
 			.dest = dest,
 			.reader = d->eid,
 			.hash_only = d->hash_only_dispose,
-			.key_hash = d->inline_qos,
+			.inline_qos = d->inline_qos,
 			.states = w->filtering.by_destination + d->first_idx,
 			.state_count = d->state_count,
 		};

@@ -213,9 +213,12 @@ int apus_wire_pad(struct apus_wire_builder *b, uint32_t bytes)
 
 /* --- Data ----------------------------------------------------------------------------------------- */
 
+#define QOS_LIST_BYTES_MAX 1024
+
 static bool inline_valid(const struct apus_wire_inline_out *q)
 {
 	return q->filter_info_bytes % 4 == 0 && q->filter_info_bytes <= UINT16_MAX &&
+	       q->qos_list_bytes % 4 == 0 && q->qos_list_bytes <= QOS_LIST_BYTES_MAX &&
 	       q->related_seq <= APUS_WIRE_SEQ_MAX &&
 	       (q->coherent_seq >= 0 || q->coherent_seq == APUS_WIRE_SEQ_UNKNOWN) &&
 	       q->coherent_seq <= APUS_WIRE_SEQ_MAX && q->group_coherent_seq >= 0 &&
@@ -228,6 +231,7 @@ static size_t inline_bytes(const struct apus_wire_inline_out *q)
 {
 	size_t bytes = 0;
 
+	bytes += q->qos_list_bytes;
 	bytes += q->key_hash ? 4 + 16 : 0;
 	bytes += q->status_info ? 4 + 4 : 0;
 	bytes += q->related_guid ? 4 + 24 : 0;
@@ -256,6 +260,8 @@ static void sink_inline(struct apus_wire_sink *w, const struct apus_wire_inline_
 {
 	if (inline_bytes(q) == 0)
 		return;
+	if (q->qos_list_bytes)
+		apus_wire_sink_bytes(w, q->qos_list, q->qos_list_bytes);
 	if (q->filter_info_bytes) {
 		sink_parameter(w, PID_FILTER_INFO, (uint16_t)q->filter_info_bytes);
 		apus_wire_sink_bytes(w, q->filter_info, q->filter_info_bytes);

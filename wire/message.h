@@ -335,6 +335,8 @@ struct apus_wire_inline_out {
 	apus_seq coherent_seq;                /**< PID_COHERENT_SET, > 0 or …_UNKNOWN */
 	apus_seq group_coherent_seq;          /**< PID_GROUP_COHERENT_SET, > 0 */
 	apus_seq group_seq;                   /**< PID_GROUP_SEQ_NUM, > 0 */
+	const uint8_t *qos_list; /**< little-endian parameters to be put first, as they are */
+	uint32_t qos_list_bytes; /**< multiple of 4, ≤ 1024 */
 };
 
 /** DATA to write. */

@@ -274,6 +274,17 @@ int apus_wire_participant_encode(const struct apus_wire_participant_record *reco
 int apus_wire_endpoint_encode(const struct apus_wire_endpoint_record *record, uint8_t *out,
 			      size_t out_bytes);
 
+/** Room for what apus_wire_inline_qos_encode() makes. */
+#define APUS_WIRE_INLINE_QOS_BYTES 768
+
+/**
+ * Encodes what a reader that expects inline QoS and knows nothing of a writer is told with each sample (RTPS 2.5
+ * §8.7.9): topic name and the writer's policies, as parameters without header and sentinel, for
+ * apus_wire_inline_out.qos_list. The partitions are left out if they do not fit. Returns the bytes, a multiple of 4.
+ */
+uint32_t apus_wire_inline_qos_encode(const struct apus_wire_endpoint_record *writer,
+				     uint8_t out[APUS_WIRE_INLINE_QOS_BYTES]);
+
 /** Encode the key-only payload of a dispose: 28 bytes. Return as above. Interop: Fast DDS 2.9.1 needs
  *  PID_KEY_HASH in the inline QoS besides. */
 int apus_wire_participant_key_encode(const struct apus_guid *guid, uint8_t *out, size_t out_bytes);

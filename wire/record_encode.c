@@ -488,6 +488,50 @@ int apus_wire_endpoint_encode(const struct apus_wire_endpoint_record *record, ui
 	return apus_wire_plist_finish(&w);
 }
 
+/* Encapsulation header in front, sentinel behind. */
+#define LIST_HEAD_BYTES 4
+#define LIST_TAIL_BYTES 4
+
+static int encode_inline(const struct apus_wire_endpoint_record *writer, bool partitions,
+			 uint8_t *out, size_t out_bytes)
+{
+	const struct apus_qos *qos = &writer->qos;
+	struct apus_wire_plist_writer w;
+
+	apus_wire_plist_begin(&w, out, out_bytes);
+	put_string_param(&w, APUS_PID_TOPIC_NAME, apus_wire_record_text(writer, writer->topic));
+	put_u32_param(&w, APUS_PID_DURABILITY, qos->durability);
+	put_presentation(&w, qos);
+	put_duration_param(&w, APUS_PID_DEADLINE, qos->deadline_ns);
+	put_duration_param(&w, APUS_PID_LATENCY_BUDGET, qos->latency_budget_ns);
+	put_u32_param(&w, APUS_PID_OWNERSHIP, qos->ownership);
+	put_u32_param(&w, APUS_PID_OWNERSHIP_STRENGTH, (uint32_t)qos->strength);
+	put_kind_param(&w, APUS_PID_LIVELINESS, qos->liveliness, qos->lease_ns);
+	put_kind_param(&w, APUS_PID_RELIABILITY, qos->reliability == APUS_RELIABLE ? 2 : 1,
+		       qos->max_blocking_ns);
+	put_u32_param(&w, APUS_PID_TRANSPORT_PRIORITY, (uint32_t)qos->transport_priority);
+	put_duration_param(&w, APUS_PID_LIFESPAN, qos->lifespan_ns);
+	put_u32_param(&w, APUS_PID_DESTINATION_ORDER, qos->destination_order);
+	if (partitions)
+		put_partitions(&w, writer);
+	return apus_wire_plist_finish(&w);
+}
+
+uint32_t apus_wire_inline_qos_encode(const struct apus_wire_endpoint_record *writer,
+				     uint8_t out[APUS_WIRE_INLINE_QOS_BYTES])
+{
+	uint8_t list[LIST_HEAD_BYTES + APUS_WIRE_INLINE_QOS_BYTES + LIST_TAIL_BYTES];
+	int bytes = encode_inline(writer, writer->partition_count > 0, list, sizeof(list));
+
+	if (bytes < 0) /* what is left always fits: a name is 255 bytes at most */
+		bytes = encode_inline(writer, false, list, sizeof(list));
+	if (bytes < LIST_HEAD_BYTES + LIST_TAIL_BYTES)
+		return 0;
+	bytes -= LIST_HEAD_BYTES + LIST_TAIL_BYTES;
+	memcpy(out, list + LIST_HEAD_BYTES, (size_t)bytes);
+	return (uint32_t)bytes;
+}
+
 /* --- Keys and liveliness ------------------------------------------------------------------------- */
 
 static int encode_key(const struct apus_guid *guid, uint16_t pid, uint8_t *out, size_t out_bytes)

@@ -194,6 +194,9 @@ static void a_writers_snapshot_says_what_the_graph_says(void **state)
 	assert_true(s->match[2].reliable && s->match[2].transient_local && s->match[2].inline_qos &&
 		    s->match[2].hash_only_dispose);
 	assert_int_equal(s->match[2].unicast.port, 7415);
+	/* For the one that expects it: PID_TOPIC_NAME, a string of 7 characters, first. */
+	assert_in_range(s->inline_bytes, 100, APUS_WIRE_INLINE_QOS_BYTES);
+	assert_memory_equal(s->inline_list, "\x05\0\x0c\0\x07\0\0\0Square\0\0", 16);
 	assert_int_equal(s->match[2].multicast.family, 0);
 	assert_true(s->match[0].match_id && s->match[0].match_id != s->match[1].match_id);
 	close_world(&w);

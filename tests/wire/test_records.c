@@ -409,6 +409,60 @@ static void test_type_consistency(void **state)
 			 APUS_WIRE_MALFORMED);
 }
 
+/* What goes with samples, read back as part of a record. */
+static void read_inline(uint32_t partition_count, uint32_t *bytes_out)
+{
+	static const char long_name[] =
+		"a partition with a name of its own that is long enough to fill the list soon";
+	const char *partitions[APUS_WIRE_PARTITIONS_MAX];
+	static struct apus_wire_endpoint_record writer;
+	uint8_t bytes[APUS_WIRE_INLINE_QOS_BYTES];
+	struct apus_wire_endpoint_source source = {
+		.is_writer = true, .topic = "Circle", .type = "T"};
+	struct apus_qos qos;
+
+	apus_qos_writer_default(&qos);
+	qos.ownership = APUS_EXCLUSIVE;
+	qos.strength = 9;
+	qos.deadline_ns = 1500000000;
+	qos.lifespan_ns = 2500000000;
+	qos.durability = APUS_TRANSIENT_LOCAL;
+	for (uint32_t i = 0; i < partition_count; i++)
+		partitions[i] = long_name;
+	qos.partitions = partitions;
+	qos.partition_count = partition_count;
+	source.qos = &qos;
+	source.guid = apus_guid_make(&(struct apus_prefix){{1}}, (struct apus_eid){0x102});
+	assert_int_equal(apus_wire_endpoint_record_make(&source, &writer), 0);
+	*bytes_out = apus_wire_inline_qos_encode(&writer, bytes);
+	assert_in_range(*bytes_out, 100, sizeof(bytes));
+	assert_int_equal(*bytes_out % 4, 0);
+	raw_begin_endpoint(&list, true, false);
+	memcpy(list.bytes + list.count, bytes, *bytes_out);
+	list.count += *bytes_out;
+	assert_int_equal(finish(true), APUS_WIRE_ACCEPT);
+	assert_string_equal(apus_wire_record_text(&record, record.topic), "Circle");
+	assert_int_equal(record.qos.ownership, APUS_EXCLUSIVE);
+	assert_int_equal(record.qos.strength, 9);
+	assert_int_equal(record.qos.deadline_ns, 1500000000);
+	assert_int_equal(record.qos.lifespan_ns, 2500000000);
+	assert_int_equal(record.qos.durability, APUS_TRANSIENT_LOCAL);
+}
+
+static void test_inline_qos(void **state)
+{
+	uint32_t bytes;
+
+	(void)state;
+	read_inline(0, &bytes);
+	assert_int_equal(record.partition_count, 0);
+	read_inline(3, &bytes);
+	assert_int_equal(record.partition_count, 3);
+	/* Too long for every sample: left out as a whole. */
+	read_inline(APUS_WIRE_PARTITIONS_MAX, &bytes);
+	assert_int_equal(record.partition_count, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -423,6 +477,7 @@ int main(void)
 		cmocka_unit_test(test_partitions),
 		cmocka_unit_test(test_type_information),
 		cmocka_unit_test(test_type_consistency),
+		cmocka_unit_test(test_inline_qos),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
