@@ -36,6 +36,7 @@ enum apus_ctl_transport {
 
 enum apus_ctl_worker_mode { APUS_CTL_SPAWNED = 0, APUS_CTL_DRIVEN = 1 };
 enum apus_ctl_idle { APUS_CTL_IDLE_POLL = 0, APUS_CTL_IDLE_PAUSE = 1, APUS_CTL_IDLE_BLOCK = 2 };
+enum apus_ctl_shm_lend { APUS_CTL_LEND_OFF = 0, APUS_CTL_LEND_FIXED = 1, APUS_CTL_LEND_ALL = 2 };
 enum apus_ctl_type_matching { APUS_CTL_TYPES_NAMES = 0, APUS_CTL_TYPES_STRICT = 1 };
 
 /** One initial peer: a host, and the metatraffic port, or 0 for those of participant 0 … peers_max_index. */
@@ -86,6 +87,7 @@ struct apus_ctl_config {
 
 	bool shm; /**< matches with participants of this host go through shared memory */
 	char shm_directory[APUS_CTL_TEXT_BYTES + 1]; /**< empty: the user's own */
+	uint32_t shm_lend;                           /**< enum apus_ctl_shm_lend */
 	uint32_t shm_slots;   /**< of a writer, for readers of other processes */
 	uint32_t shm_readers; /**< of a writer, that share them */
 	uint32_t shm_matches; /**< of the participant */

@@ -25,6 +25,9 @@
 #define HELD_MAX   256u
 #define HELD_SMALL 16u
 #define HELD_BYTES (16u * 1024 * 1024)
+/* Places for samples that stay in their writers' slots; and loans of a writer. */
+#define LENT_MAX  1024u
+#define LOANS_MAX 65536u
 /* Arena of a sample that apus_write_cdr() checks. */
 #define ARENA_BYTES ((size_t)256 * 1024)
 
@@ -58,6 +61,8 @@ static int check_options(const struct apus_participant *p, const struct apus_end
 		return APUS_EINVAL;
 	if (is_writer && (o->filter_expression || o->filter_name || o->filter_class ||
 			  o->filter_parameter_count || o->value_bytes))
+		return APUS_EINVAL;
+	if (o->loans > (is_writer ? LOANS_MAX : 0))
 		return APUS_EINVAL;
 	if (o->filter_class &&
 	    (!o->filter_class[0] || strlen(o->filter_class) > APUS_CTL_CLASS_BYTES))
@@ -225,7 +230,8 @@ static int make_dp_writer(struct apus_participant *p, struct apus_writer *w,
 			  .depth = qos->history == APUS_KEEP_LAST ? qos->depth : 0,
 			  .payload_bytes_max = payload_bytes(p, w->type, qos),
 			  .key_bytes_max = w->plan->max_bytes,
-			  .lent_slots = lent_slots(p, w, qos)},
+			  .lent_slots = lent_slots(p, w, qos),
+			  .loaned_slots = w->loan_max},
 	};
 	size_t size = (w->type->size_bytes + 15) & ~(size_t)15;
 	int rc = apus_dp_writer_create(w->worker, &c, &w->dp);
@@ -297,6 +303,9 @@ int apus_writer_create(struct apus_participant *participant,
 	rc = check_options(participant, options, true);
 	if (rc == 0)
 		rc = apus_ctl_domain_complete_qos(participant, options, true, &qos);
+	if (rc == 0 && options->loans &&
+	    !apus_wire_says_plain(options->type, representation_of(&qos) == APUS_XCDR2))
+		rc = APUS_ENOTSUP;
 	if (rc != 0)
 		return rc;
 	w = calloc(1, sizeof(*w) + strlen(options->topic) + 1);
@@ -314,6 +323,7 @@ int apus_writer_create(struct apus_participant *participant,
 	w->qos = qos;
 	w->qos.partitions = NULL;
 	w->max_blocking_ns = qos.max_blocking_ns;
+	w->loan_max = options->loans;
 	w->fork_count = participant->fork_count;
 	apus_ctl_domain_await_room(participant, true);
 	pthread_mutex_lock(&participant->lock);
@@ -390,6 +400,19 @@ static uint32_t held_max(uint32_t payload_bytes, uint32_t max_samples)
 	return n < HELD_MAX ? n : HELD_MAX;
 }
 
+/* Samples a reader keeps where writers of other processes have put them. */
+static uint32_t lent_max(const struct apus_participant *p, const struct apus_type *type,
+			 const struct apus_qos *qos)
+{
+	uint32_t n = qos->max_samples < LENT_MAX ? qos->max_samples : LENT_MAX;
+
+	if (!p->shm || p->config.shm_lend == APUS_CTL_LEND_OFF)
+		return 0;
+	if (p->config.shm_lend == APUS_CTL_LEND_ALL)
+		return n;
+	return type->plain_xcdr1 || type->plain_xcdr2 ? n : 0;
+}
+
 static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 			  const struct apus_qos *qos)
 {
@@ -406,6 +429,8 @@ static int make_dp_reader(struct apus_participant *p, struct apus_reader *r,
 		.assembly_max =
 			payload_bytes(p, r->type, qos) > UNFRAGMENTED_BYTES ? ASSEMBLY_MAX : 1,
 		.subscriber = r->subscriber ? &r->subscriber->dp : NULL,
+		.lent_max = lent_max(p, r->type, qos),
+		.lend_any = p->config.shm_lend == APUS_CTL_LEND_ALL,
 		.user = r,
 		.inbox = {.exclusive = qos->ownership == APUS_EXCLUSIVE,
 			  .separation_ns = qos->time_filter_ns,

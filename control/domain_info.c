@@ -232,6 +232,7 @@ static const struct named reader_counters[] = {
 	COUNTER(apus_dp_reader_counters, acknacks_sent, "reader.acknacks"),
 	COUNTER(apus_dp_reader_counters, other_route, "reader.other_route"),
 	COUNTER(apus_dp_reader_counters, shm_broken, "reader.shm_broken"),
+	COUNTER(apus_dp_reader_counters, lent, "reader.lent"),
 	COUNTER(apus_dp_reader_counters, matches_refused, "reader.matches_refused"),
 	COUNTER(apus_dp_reader_counters, filter_info, "reader.filter_info"),
 	COUNTER(apus_dp_reader_counters, results[APUS_DP_STORED], "reader.stored"),

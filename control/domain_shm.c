@@ -13,7 +13,8 @@
  *
  * Until it is settled the match is in no snapshot. A reader waits WAIT_NS for an offer; a writer that will not make one
  * says so (NONE). When a match ends, the reader unmaps once no worker can look at it any more and sends DETACH; only
- * then, or when the reader's process is dead, the writer uses the slots again that were out.
+ * then, or when the reader's process is dead, the writer uses the slots again that were out. An application that has not
+ * returned what it was lent in place delays that: the memory stays mapped, and the match counts against shm.matches.
  *
  * All under the participant's lock. Messages are of this user's processes, and still nothing in them is believed
  * unchecked: they can make us map memfds that cannot shrink, bounded in number, and refuse their own matches.
@@ -25,7 +26,8 @@
 #include <unistd.h>
 
 #define WAIT_NS      (100 * APUS_NS_PER_MS)
-#define LENT_BYTES   ((size_t)8 << 20) /* of a writer's slots for readers; but at least … */
+#define LOOK_NS      (20 * APUS_NS_PER_MS) /* whether an application has returned what it keeps */
+#define LENT_BYTES   ((size_t)8 << 20)     /* of a writer's slots for readers; but at least … */
 #define LENT_MIN     16u
 #define SLOTS_MAX    APUS_DP_SHM_SLOTS_MAX
 #define CAPACITY_MAX 4096u
@@ -173,7 +175,8 @@ static bool offer(struct apus_participant *p, struct apus_ctl_shm_route *r, uint
 					 .reader = r->reader,
 					 .capacity = capacity_of(quota),
 					 .slot_bytes = pool->slot_bytes,
-					 .slot_count = pool->slot_count};
+					 .slot_count = pool->slot_count,
+					 .quota = quota};
 	int fds[3];
 
 	r->is_writer = true;
@@ -324,7 +327,7 @@ static bool attach(struct apus_ctl_shm_route *r, const struct apus_ctl_shm_messa
 	}
 	r->offer = m->offer;
 	return apus_dp_shm_in_init(&r->in, r->mapped[1], r->mapped[2], m->capacity, r->mapped[0],
-				   bytes[0], m->slot_bytes, m->slot_count) == 0;
+				   bytes[0], m->slot_bytes, m->slot_count, m->quota) == 0;
 }
 
 static bool accept_offer(struct apus_participant *p, struct apus_ctl_shm_route *r)
@@ -468,6 +471,13 @@ void apus_ctl_domain_shm_ended(void *user, const struct apus_ctl_match *match)
 	apus_dp_worker_wake(p->control);
 }
 
+/* The application keeps samples of an ended match, where their writer wrote them. */
+static bool is_looked_at(const struct apus_ctl_shm_route *r)
+{
+	/* Acquire: pairs with the release in reader_lent.c: at 0 nobody looks at the memory any more. */
+	return atomic_load_explicit(&r->in.lent, memory_order_acquire) != 0;
+}
+
 /* Lets go of what an ended match shared, if nobody can look at it any more. */
 static bool release(struct apus_participant *p, struct apus_ctl_shm_route *r)
 {
@@ -477,6 +487,8 @@ static bool release(struct apus_participant *p, struct apus_ctl_shm_route *r)
 	if (!apus_ctl_publisher_passed(p->publisher, r->epoch))
 		return false;
 	if (!r->is_writer) {
+		if (is_looked_at(r))
+			return false;
 		apus_ctl_shm_say_of(p, r, APUS_CTL_SHM_DETACH);
 		apus_ctl_shm_free_route(p->shm, r);
 		return true;
@@ -500,6 +512,8 @@ struct apus_mono apus_ctl_domain_shm_turn(struct apus_participant *p, struct apu
 	apus_ctl_shm_serve_all(p);
 	for (struct apus_ctl_shm_route *r = p->shm->routes; r; r = next) {
 		next = r->next;
+		if (r->ended && !r->is_writer && is_looked_at(r) && now.ns + LOOK_NS < next_look.ns)
+			next_look = apus_mono_add(now, LOOK_NS);
 		if (r->state == APUS_CTL_SHM_WAITING && r->match_id && !r->ended) {
 			if (!apus_mono_before(now, r->deadline))
 				give_up(p, r);
@@ -523,7 +537,7 @@ bool apus_ctl_domain_shm_reclaim(struct apus_participant *p)
 		if (r->let_go && r->match_id == 0 && !r->is_writer)
 			r->ended = true;
 		if (r->ended)
-			left |= !release(p, r) && (!r->is_writer || r->let_go);
+			left |= !release(p, r) && (r->is_writer ? r->let_go : !is_looked_at(r));
 	}
 	apus_ctl_shm_forget_peers(p);
 	return left;

@@ -18,6 +18,7 @@
 static const char *const multicast_words[] = {"off", "discovery", "on", NULL};
 static const char *const transport_words[] = {"auto", "io_uring", "socket", NULL};
 static const char *const mode_words[] = {"spawned", "driven", NULL};
+static const char *const lend_words[] = {"off", "fixed", "all", NULL};
 static const char *const idle_words[] = {"poll", "pause", "block", NULL};
 static const char *const type_words[] = {"names", "strict", NULL};
 
@@ -128,6 +129,10 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	TEXT("shm.directory", "", "path, up to 60 bytes", APUS_CTL_KIND_TEXT, shm_directory,
 	     "Where participants of this host meet; empty: $XDG_RUNTIME_DIR/apus, else /tmp/apus-UID. "
 	     "Only its owner may enter it."),
+	WORD("shm.lend", "fixed", "off | fixed | all", lend_words, shm_lend,
+	     "Which samples of 512 bytes and more a reader keeps, and lends to the application, in the slot their "
+	     "writer filled, without a copy: fixed are those of types whose memory image is their CDR image, whatever "
+	     "the writer does to them meanwhile; all trusts every process of this user."),
 	NUMBER("shm.slots", "samples", "1024", "16…65536", 16, 65536, shm_slots,
 	       "Samples of one writer that may be out with readers of other processes, beyond its history; "
 	       "large samples: as many as 8 MiB hold, at least 16. A best-effort reader that is further behind loses the oldest."),

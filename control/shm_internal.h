@@ -29,6 +29,8 @@ struct apus_ctl_shm_message {
 	struct apus_guid writer, reader;
 	uint64_t offer; /* the writer's number for it */
 	uint32_t slot_bytes, slot_count;
+	uint32_t quota; /* slots the reader may have */
+	uint32_t reserved;
 };
 
 /* A participant on this host. */

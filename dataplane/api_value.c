@@ -4,6 +4,7 @@
  * the caller's for as long as the value is in use, so the turn is not held while it is filled.
  */
 #include "dataplane/entity.h"
+#include "wire/cdr.h"
 
 static int refuse(struct apus_reader *r, int rc)
 {
@@ -48,6 +49,18 @@ int apus_read_next(struct apus_reader *reader, void *value_out, struct apus_samp
 		return APUS_EINVAL;
 	n = apus_read(reader, &s, 1, select);
 	return n <= 0 ? n : copy_out(reader, &s, value_out, info_out);
+}
+
+const void *apus_sample_image(const struct apus_reader *reader, const struct apus_sample *sample)
+{
+	struct apus_wire_cdr cdr;
+
+	if (!sample || !sample->payload || !sample->info.valid_data ||
+	    !apus_dp_alive(reader->fork_count) ||
+	    apus_wire_cdr_open(&cdr, sample->payload, sample->payload_bytes) != 0 ||
+	    !apus_wire_is_image(&cdr, reader->type))
+		return NULL;
+	return cdr.base;
 }
 
 int apus_sample_value(struct apus_reader *reader, const struct apus_sample *sample, void *value_out)

@@ -32,12 +32,28 @@ struct source {
 	size_t payload_bytes;
 	bool key_only;
 	struct apus_dp_marks marks;
+	bool in_place; /* the sample is a loan */
 };
+
+/* Writes what goes around a sample that lies in its slot. */
+static int enclose(const struct apus_writer *w, uint8_t *payload)
+{
+	const uint32_t size = w->type->size_bytes, pad = -size & 3;
+	const uint8_t header[APUS_WIRE_ENCAP_BYTES] = {
+		0, (uint8_t)apus_wire_encap_of(w->type, w->representation == APUS_XCDR2), 0,
+		(uint8_t)pad};
+
+	memcpy(payload, header, sizeof(header));
+	memset(payload + sizeof(header) + size, 0, pad);
+	return (int)(sizeof(header) + size + pad);
+}
 
 static int fill(struct apus_writer *w, const struct source *src, uint8_t *out)
 {
 	size_t room = w->dp->config.cache.payload_bytes_max;
 
+	if (src->in_place)
+		return enclose(w, out);
 	if (w->fixed.payload_bytes && src->sample && !src->key_only)
 		return apus_wire_fixed_encode(&w->fixed, src->sample, out, room);
 	if (src->sample)
@@ -87,7 +103,8 @@ static int try_write(struct apus_writer *w, const struct source *src, enum apus_
 		     struct apus_wall source_time, bool more)
 {
 	struct apus_dp_cache *cache = &w->dp->cache;
-	uint32_t slot = apus_dp_cache_acquire(cache);
+	uint32_t slot =
+		src->in_place ? apus_dp_loan_slot(w, src->sample) : apus_dp_cache_acquire(cache);
 	uint8_t key[KEY_BYTES_MAX], hash[16];
 	struct apus_dp_write change = {.kind = (uint8_t)kind,
 				       .key_only = src->key_only,
@@ -98,7 +115,7 @@ static int try_write(struct apus_writer *w, const struct source *src, enum apus_
 	int rc;
 
 	if (slot == APUS_SHM_NO_SLOT)
-		return APUS_EAGAIN;
+		return src->in_place ? APUS_EINVAL : APUS_EAGAIN;
 	rc = fill(w, src, apus_dp_cache_payload(cache, slot));
 	if (rc < 0)
 		goto abandon;
@@ -114,10 +131,13 @@ static int try_write(struct apus_writer *w, const struct source *src, enum apus_
 		change.key_hash = hash;
 	}
 	rc = apus_dp_writer_write(w->dp, slot, &change, write_time(w, change.payload_bytes));
-	if (rc == 0)
+	if (rc == 0) {
+		w->loan_count -= src->in_place;
 		return 0;
+	}
 abandon:
-	apus_dp_cache_abandon(cache, slot);
+	if (!src->in_place)
+		apus_dp_cache_abandon(cache, slot);
 	return rc;
 }
 
@@ -255,6 +275,13 @@ int apus_write_related(struct apus_writer *writer, const void *sample, enum apus
 int apus_write(struct apus_writer *writer, const void *sample)
 {
 	return apus_write_as(writer, sample, APUS_ALIVE, INT64_MIN);
+}
+
+int apus_write_loaned(struct apus_writer *writer, void *sample)
+{
+	struct source src = {.sample = sample, .in_place = true};
+
+	return sample ? write_source(writer, &src, APUS_ALIVE, INT64_MIN) : APUS_EINVAL;
 }
 
 int apus_dispose(struct apus_writer *writer, const void *sample)

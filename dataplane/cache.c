@@ -12,14 +12,15 @@
 int apus_dp_cache_init(struct apus_dp_cache *cache, const struct apus_dp_cache_limits *limits,
 		       unsigned segment_flags)
 {
-	uint32_t slots = limits->max_samples + 1 + limits->lent_slots;
+	uint32_t slots = limits->max_samples + 1 + limits->lent_slots + limits->loaned_slots;
 	uint32_t buckets = 4;
 	int rc;
 
 	memset(cache, 0, sizeof(*cache));
 	if (limits->max_samples == 0 || limits->max_samples > (1u << 28) ||
-	    limits->lent_slots > (1u << 23) || limits->max_instances == 0 ||
-	    limits->payload_bytes_max < 4 || limits->payload_bytes_max > (1u << 30) ||
+	    limits->lent_slots > (1u << 23) || limits->loaned_slots > (1u << 23) ||
+	    limits->max_instances == 0 || limits->payload_bytes_max < 4 ||
+	    limits->payload_bytes_max > (1u << 30) ||
 	    limits->small_bytes > limits->payload_bytes_max)
 		return APUS_EINVAL;
 	while (buckets < 2 * slots)

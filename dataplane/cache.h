@@ -34,7 +34,8 @@ struct apus_dp_cache_limits {
 	/** Not 0: most payloads are this small. They get slots of that size, and the others, for which there
 	 *  are as many large ones, only cost memory when they come. */
 	uint32_t small_bytes;
-	uint32_t lent_slots; /* may be out with readers of other processes, beyond the history */
+	uint32_t loaned_slots; /* the application may be filling */
+	uint32_t lent_slots;   /* may be out with readers of other processes, beyond the history */
 };
 
 /** One sample of the cache. Fields are the cache's except where a comment says so. */
@@ -51,6 +52,7 @@ struct apus_dp_entry {
 	bool key_only;               /* the payload is a key */
 	struct apus_mono expires_at; /* the user's: its lifespan ends; INT64_MAX = never */
 	struct apus_dp_marks marks;
+	bool loaned; /* the user's: the application is filling the slot; not in the cache */
 	bool judged; /* the user's: it holds verdicts of filters for this sample */
 	bool unsure; /* the user's: some of them could not be found out */
 };

@@ -50,6 +50,8 @@ struct apus_writer {
 	struct apus_qos qos;            /* complete, without partitions; under control's lock */
 	int64_t max_blocking_ns;
 	struct apus_dp_batch_time batch_time;
+	uint32_t loan_max;
+	uint32_t loan_count; /* under the turn */
 	size_t scratch_bytes; /* of the worker's scratch: a decoded sample and its arena, apus_write_cdr() */
 	uint32_t fork_count; /* of its maker; see apus_dp_alive() */
 	struct apus_participant *participant;
@@ -100,6 +102,8 @@ static inline bool apus_dp_alive(uint32_t fork_count)
 int apus_dp_access(struct apus_reader *r, struct apus_sample *samples_out, uint32_t max,
 		   const struct apus_select *select, const struct apus_dp_predicate *query,
 		   bool take);
+/** api_loan.c: the slot that was lent as `sample`, or APUS_SHM_NO_SLOT. Under the turn. */
+uint32_t apus_dp_loan_slot(const struct apus_writer *w, const void *sample);
 /** Passes time while a call waits: polls a driven worker, else sleeps a little. Not under the turn. */
 void apus_dp_pass_time(struct apus_dp_worker *worker);
 /** The same for a call that gives up at that instant: it is not slept through. */

@@ -14,7 +14,10 @@ static void release_slot(void *context, uint32_t slot_ref)
 {
 	struct apus_dp_reader *r = context;
 
-	apus_shm_pool_release(&r->pool, slot_ref);
+	if (APUS_UNLIKELY(apus_dp_ref_is_lent(slot_ref)))
+		apus_dp_lent_release(r, slot_ref);
+	else
+		apus_shm_pool_release(&r->pool, slot_ref);
 }
 
 static void hash_key(const void *context, const uint8_t *key, size_t key_bytes,
@@ -58,8 +61,11 @@ uint32_t apus_dp_reader_slot_of(const struct apus_dp_reader *r, const uint8_t *p
 static uint32_t hold_payload(void *context, const struct apus_dp_arrival *arrival)
 {
 	struct apus_dp_reader *r = context;
-	uint32_t slot = apus_dp_reader_slot_of(r, arrival->payload);
+	uint32_t slot;
 
+	if (r->lending.shm)
+		return apus_dp_lent_hold(r, arrival->payload, (uint32_t)arrival->payload_bytes);
+	slot = apus_dp_reader_slot_of(r, arrival->payload);
 	if (slot == NONE)
 		return apus_dp_reader_store(r, arrival->payload, arrival->payload_bytes);
 	apus_shm_pool_hold(&r->pool, slot);
@@ -212,6 +218,8 @@ int apus_dp_reader_create(struct apus_dp_worker *worker, const struct apus_dp_re
 		rc = create_held(r);
 	if (rc == 0)
 		rc = create_assemblies(r);
+	if (rc == 0)
+		rc = apus_dp_lent_init(r);
 	if (rc != 0)
 		goto fail;
 	*reader_out = r;
@@ -231,6 +239,7 @@ void apus_dp_reader_destroy(struct apus_dp_reader *reader)
 	free(reader->inbox_memory);
 	free(reader->slot_payload_bytes);
 	free(reader->key_slots);
+	free(reader->lents);
 	free(reader->plan);
 	free(reader->held_memory);
 	free(reader->assemblies);

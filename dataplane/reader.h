@@ -65,7 +65,10 @@ struct apus_dp_reader_config {
 	apus_dp_sink_fn *sink;
 	void *sink_user;
 	struct apus_dp_subscriber *subscriber; /* its group; NULL: of its own */
-	void *user;                            /* the public handle, for apus_dp_group_list() */
+	uint32_t
+		lent_max; /* samples kept in slots of writers of other processes; 0: all are copied */
+	bool lend_any; /* whatever their type; false: only where the payload is the memory image */
+	void *user;    /* the public handle, for apus_dp_group_list() */
 };
 
 /** Events of the protocol; what admission does is counted in the inbox. */
@@ -91,6 +94,7 @@ struct apus_dp_reader_counters {
 	struct apus_counter acknacks_sent;
 	struct apus_counter other_route; /* of a writer that is served on another route */
 	struct apus_counter shm_broken;  /* rings given up: their writer wrote nonsense */
+	struct apus_counter lent;        /* samples kept in their writer's slot */
 	struct apus_counter filter_info; /* samples that came with the verdict of the filter */
 	struct apus_counter matches_refused;
 	struct apus_counter delivered; /* samples made available */
@@ -135,6 +139,19 @@ struct apus_dp_assembly {
 	bool has_hash;
 	uint8_t key_hash[16];
 	struct apus_dp_marks marks;
+};
+
+/**
+ * A payload that stays in its writer's slot while the history holds it; reader_lent.c. One whose match has ended has
+ * been copied, unless the application is looking at it.
+ */
+struct apus_dp_lent {
+	const uint8_t *payload;
+	struct apus_dp_shm_in *shm; /* whose slot it is; NULL: our own pool's */
+	uint32_t slot;
+	uint32_t payload_bytes;
+	uint32_t shown; /* loans of the application */
+	uint32_t next;  /* free ones */
 };
 
 /** Mutable state of one matched writer. */
@@ -200,6 +217,14 @@ struct apus_dp_reader {
 	struct apus_shm_pool pool;
 	uint32_t *slot_payload_bytes; /* per slot of the pool */
 	uint32_t *key_slots;          /* per history entry: slot of its key payload while lent */
+	struct apus_dp_lent *lents;   /* lent_max */
+	uint32_t lent_free;
+	struct {
+		struct apus_dp_shm_in
+			*shm; /* the sample being admitted may stay in its slot; NULL: no */
+		uint32_t slot;
+		bool taken; /* it stays, or has stayed */
+	} lending;
 	struct apus_dp_assembly *assemblies; /* assembly_max */
 	uint64_t *assembly_bits;
 	uint32_t assembly_fragments; /* most fragments of one sample */

@@ -59,9 +59,8 @@ static void show(struct apus_dp_reader *r, const struct apus_dp_loan *loan, stru
 		.filter_generation = e->record.filter_generation,
 	};
 	if (e->valid_data) {
-		out->payload = (uint8_t *)apus_shm_pool_slot(&r->pool, e->record.slot_ref) +
-			       APUS_DP_SLOT_PAYLOAD;
-		out->payload_bytes = r->slot_payload_bytes[e->record.slot_ref];
+		out->payload = apus_dp_reader_payload(r, e->record.slot_ref, &out->payload_bytes);
+		apus_dp_lent_show(r, e->record.slot_ref);
 	} else {
 		show_key(r, loan, out);
 	}
@@ -125,12 +124,13 @@ static bool answers(const struct apus_select *s, const struct apus_dp_sample *e)
 static bool satisfies(const struct apus_dp_reader *r, const struct apus_dp_predicate *query,
 		      const struct apus_dp_sample *e)
 {
-	uint32_t slot = e->record.slot_ref;
+	const uint8_t *payload;
+	uint32_t bytes;
 
-	return e->valid_data && slot != NONE &&
-	       apus_dp_predicate_eval(
-		       query, (uint8_t *)apus_shm_pool_slot(&r->pool, slot) + APUS_DP_SLOT_PAYLOAD,
-		       r->slot_payload_bytes[slot]) == APUS_DP_PASS;
+	if (!e->valid_data || e->record.slot_ref == NONE)
+		return false;
+	payload = apus_dp_reader_payload(r, e->record.slot_ref, &bytes);
+	return apus_dp_predicate_eval(query, payload, bytes) == APUS_DP_PASS;
 }
 
 static bool wants(void *context, const struct apus_dp_sample *e)
@@ -238,6 +238,8 @@ int apus_dp_reader_return(struct apus_dp_reader *reader, struct apus_sample *sam
 		return APUS_EINVAL;
 	if (idx >= reader->inbox.history.entry_count)
 		return APUS_EINVAL;
+	if (reader->inbox.history.entries[idx].loans)
+		apus_dp_lent_unshow(reader, reader->inbox.history.entries[idx].record.slot_ref);
 	rc = apus_dp_history_return(&reader->inbox.history, idx);
 	if (rc == 0 && reader->key_slots[idx] != NONE &&
 	    reader->inbox.history.entries[idx].loans == 0) {

@@ -55,6 +55,7 @@ static void join_ring(struct apus_dp_reader_state *s, struct apus_dp_shm_in *shm
 	struct apus_dp_reader_state **link = &s->reader->worker->shm_first;
 
 	if (s->shm) {
+		apus_dp_lent_end(s->reader, s->shm);
 		while (*link != s)
 			link = &(*link)->shm_next;
 		*link = s->shm_next;
@@ -195,14 +196,13 @@ struct keep_context {
 static bool keep(void *context, const struct apus_dp_sample *entry)
 {
 	const struct keep_context *c = context;
-	uint32_t slot = entry->record.slot_ref;
+	const uint8_t *payload;
+	uint32_t bytes;
 
-	if (slot == APUS_SHM_NO_SLOT)
+	if (entry->record.slot_ref == APUS_SHM_NO_SLOT)
 		return true;
-	return apus_dp_predicate_eval(c->filter,
-				      (uint8_t *)apus_shm_pool_slot(&c->reader->pool, slot) +
-					      APUS_DP_SLOT_PAYLOAD,
-				      c->reader->slot_payload_bytes[slot]) == APUS_DP_PASS;
+	payload = apus_dp_reader_payload(c->reader, entry->record.slot_ref, &bytes);
+	return apus_dp_predicate_eval(c->filter, payload, bytes) == APUS_DP_PASS;
 }
 
 static void adopt_filter(struct apus_dp_reader *r, const struct apus_dp_reader_snapshot *snap)

@@ -36,6 +36,49 @@ static inline uint8_t *apus_dp_reader_slot(const struct apus_dp_reader *r, uint3
 	return (uint8_t *)apus_shm_pool_slot(&r->pool, slot) + APUS_DP_SLOT_PAYLOAD;
 }
 
+/** References of the history to payloads that lie in a writer's slot: this bit, and the place in `lents`. */
+#define APUS_DP_LENT_REF UINT32_C(0x80000000)
+
+/** True if a reference of the history is of that kind. */
+static inline bool apus_dp_ref_is_lent(uint32_t slot_ref)
+{
+	return slot_ref >= APUS_DP_LENT_REF && slot_ref != APUS_SHM_NO_SLOT;
+}
+
+/** The payload a reference of the history stands for, which is not APUS_SHM_NO_SLOT. */
+static inline const uint8_t *apus_dp_reader_payload(const struct apus_dp_reader *r,
+						    uint32_t slot_ref, uint32_t *bytes_out)
+{
+	const struct apus_dp_lent *l;
+
+	if (APUS_LIKELY(!apus_dp_ref_is_lent(slot_ref))) {
+		*bytes_out = r->slot_payload_bytes[slot_ref];
+		return apus_dp_reader_slot(r, slot_ref);
+	}
+	l = &r->lents[slot_ref - APUS_DP_LENT_REF];
+	*bytes_out = l->payload_bytes;
+	return l->payload;
+}
+
+/* reader_lent.c: samples that stay in their writer's slot. */
+
+/** Allocates what that needs. Returns 0 or APUS_ENOMEM. */
+int apus_dp_lent_init(struct apus_dp_reader *r);
+/** True if a payload of the match may stay where it is: its bytes are what they seem whatever its writer does to
+ *  them, it is worth the while, and neither the writer's slots nor our places for them run out. */
+bool apus_dp_lent_fits(const struct apus_dp_reader_state *s, const uint8_t *payload,
+		       uint32_t payload_bytes);
+/** Keeps the sample being admitted where it is; returns the reference. */
+uint32_t apus_dp_lent_hold(struct apus_dp_reader *r, const uint8_t *payload,
+			   uint32_t payload_bytes);
+/** The history lets go of it: its writer has the slot again. */
+void apus_dp_lent_release(struct apus_dp_reader *r, uint32_t slot_ref);
+/** The application has been lent it, or has returned it; other references are allowed. */
+void apus_dp_lent_show(struct apus_dp_reader *r, uint32_t slot_ref);
+void apus_dp_lent_unshow(struct apus_dp_reader *r, uint32_t slot_ref);
+/** The match ends: what the application does not look at is copied, and the writer has the slots again. */
+void apus_dp_lent_end(struct apus_dp_reader *r, struct apus_dp_shm_in *shm);
+
 /** Copies a payload into a free slot; APUS_SHM_NO_SLOT if there is none. */
 uint32_t apus_dp_reader_store(struct apus_dp_reader *r, const uint8_t *payload, size_t bytes);
 /** The slot of the reader's pool that a payload lies in already; else APUS_SHM_NO_SLOT. */

@@ -15,11 +15,12 @@
 
 int apus_dp_shm_in_init(struct apus_dp_shm_in *end, const struct apus_shm_ring_out *out,
 			struct apus_dp_shm_page *page, uint32_t capacity, const uint8_t *slots,
-			size_t slots_bytes, uint32_t slot_bytes, uint32_t slot_count)
+			size_t slots_bytes, uint32_t slot_bytes, uint32_t slot_count,
+			uint32_t quota)
 {
 	memset(end, 0, sizeof(*end));
 	if (apus_shm_ring_bytes(capacity) == 0 || slot_bytes <= APUS_DP_SLOT_PAYLOAD ||
-	    slot_count == 0 || slot_count >= APUS_DP_SHM_SLOTS_MAX ||
+	    slot_count == 0 || slot_count >= APUS_DP_SHM_SLOTS_MAX || slot_bytes % 64 ||
 	    slots_bytes / slot_bytes < slot_count)
 		return APUS_EINVAL;
 	end->page = page;
@@ -27,6 +28,7 @@ int apus_dp_shm_in_init(struct apus_dp_shm_in *end, const struct apus_shm_ring_o
 	end->slot_bytes = slot_bytes;
 	end->slot_count = slot_count;
 	end->payload_bytes_max = slot_bytes - APUS_DP_SLOT_PAYLOAD;
+	end->lend_max = (quota < slot_count ? quota : slot_count) / 2;
 	apus_shm_ring_reader_init(&end->ring, out, &page->ring, capacity);
 	return 0;
 }
@@ -59,7 +61,8 @@ static void note_skipped(struct apus_dp_reader_state *s, apus_seq seq)
 	apus_dp_reader_note_lost(s);
 }
 
-/* Admits a copy of the sample. False: no room, and it is to be offered again. */
+/* Admits the sample where it lies, or a copy of it. False: no room, and it is to be offered again. Otherwise the
+ * slot has gone back, unless it stays. */
 static bool admit(struct apus_dp_reader_state *s, struct apus_dp_incoming *in, uint32_t slot,
 		  struct apus_mono now)
 {
@@ -68,18 +71,34 @@ static bool admit(struct apus_dp_reader_state *s, struct apus_dp_incoming *in, u
 		s->shm->slots + (size_t)slot * s->shm->slot_bytes + APUS_DP_SLOT_PAYLOAD;
 	uint32_t own = APUS_SHM_NO_SLOT;
 	enum apus_dp_admit_result result;
+	bool stays = false;
 
 	if (in->payload_bytes && in->payload_bytes <= r->config.payload_bytes_max) {
-		own = apus_dp_reader_store(r, payload, in->payload_bytes);
-		if (own == APUS_SHM_NO_SLOT)
-			return false;
-		in->payload = apus_dp_reader_slot(r, own);
+		if (!in->key_only && apus_dp_lent_fits(s, payload, in->payload_bytes)) {
+			r->lending.shm = s->shm;
+			r->lending.slot = slot;
+			r->lending.taken = false;
+			in->payload = payload;
+		} else {
+			own = apus_dp_reader_store(r, payload, in->payload_bytes);
+			if (own == APUS_SHM_NO_SLOT)
+				return false;
+			in->payload = apus_dp_reader_slot(r, own);
+		}
 	}
 	apus_counter_add(&r->counters.received, 1);
 	result = apus_dp_reader_admit(s, in, now);
+	if (r->lending.shm) {
+		stays = r->lending.taken;
+		r->lending.shm = NULL;
+	}
 	if (own != APUS_SHM_NO_SLOT)
 		apus_shm_pool_release(&r->pool, own);
-	return result != APUS_DP_REFUSED;
+	if (result == APUS_DP_REFUSED)
+		return false;
+	if (!stays)
+		apus_shm_return(s->shm->page->returned, slot);
+	return true;
 }
 
 static void refuse_ring(struct apus_dp_reader_state *s)
@@ -120,7 +139,6 @@ static bool take_reliable(struct apus_dp_reader_state *s, struct apus_mono now)
 		return false;
 	}
 	note_skipped(s, in.seq);
-	apus_shm_return(s->shm->page->returned, slot);
 	apus_shm_ring_advance(&s->shm->ring);
 	return true;
 }
@@ -141,8 +159,9 @@ static bool take_best_effort(struct apus_dp_reader_state *s, struct apus_mono no
 		return false;
 	}
 	note_skipped(s, in.seq);
-	(void)admit(s, &in, slot, now);
-	apus_shm_return(s->shm->page->returned, slot);
+	/* What was refused is lost. */
+	if (!admit(s, &in, slot, now))
+		apus_shm_return(s->shm->page->returned, slot);
 	return true;
 }
 

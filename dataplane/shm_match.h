@@ -15,7 +15,9 @@
  *     word 3  source time
  *
  * The reader copies the payload into a slot of its own before it looks at it, and gives the writer's slot back at
- * once: nothing is parsed in memory that another process can change.
+ * once: nothing is parsed in memory that another process can change. Payloads of a fixed layout need no parsing;
+ * large ones stay where they are as long as the reader's history and its application hold them (reader_lent.c), up to
+ * half of the slots the writer grants it: the other half keeps the stream going whatever the reader keeps.
  *
  * Control creates both ends and owns them; a snapshot hands them to the data plane. When the match ends control
  * keeps the writer's end until the reader has let go of it or is dead, then calls apus_dp_shm_out_drop().
@@ -73,6 +75,10 @@ struct apus_dp_shm_in {
 	const uint8_t *slots; /* the writer's pool */
 	uint32_t slot_bytes, slot_count;
 	uint32_t payload_bytes_max; /* that fit into a slot */
+	uint32_t lend_max;          /* slots that may stay with the reader's history */
+	bool ended;                 /* the match has; under the turn */
+	/* Slots that stay. Changed under the turn; as long as there are any, control leaves the memory mapped. */
+	_Atomic uint32_t lent;
 };
 
 /** Prepares a writer's end; `out` and `page` are zeroed shared memory. Returns 0, APUS_EINVAL (sizes) or
@@ -85,11 +91,12 @@ void apus_dp_shm_out_drop(struct apus_dp_shm_out *end);
 /** Frees private memory; after apus_dp_shm_out_drop(). A zeroed one is allowed. */
 void apus_dp_shm_out_fini(struct apus_dp_shm_out *end);
 
-/** Prepares a reader's end over mapped memory. Returns 0 or APUS_EINVAL: sizes that contradict each other, or more
- *  than `slots_bytes` holds. Control. */
+/** Prepares a reader's end over mapped memory. quota: slots that the writer grants. Returns 0 or APUS_EINVAL: sizes
+ *  that contradict each other, or more than `slots_bytes` holds. Control. */
 int apus_dp_shm_in_init(struct apus_dp_shm_in *end, const struct apus_shm_ring_out *out,
 			struct apus_dp_shm_page *page, uint32_t capacity, const uint8_t *slots,
-			size_t slots_bytes, uint32_t slot_bytes, uint32_t slot_count);
+			size_t slots_bytes, uint32_t slot_bytes, uint32_t slot_count,
+			uint32_t quota);
 
 /* ---- reader: reader_shm.c, under the turn ---------------------------------------------------------- */
 

@@ -271,6 +271,13 @@ static inline bool apus_wire_says_plain(const struct apus_type *type, bool xcdr2
 	return xcdr2 ? type->plain_xcdr2 : type->plain_xcdr1;
 }
 
+/** True if an open body is the memory image of the type, whole. */
+static inline bool apus_wire_is_image(const struct apus_wire_cdr *c, const struct apus_type *type)
+{
+	return !c->swap && apus_wire_says_plain(type, c->xcdr2) && c->end >= type->size_bytes &&
+	       c->end - type->size_bytes < 4;
+}
+
 /** True if collections of `type` carry a DHEADER under XCDR2: everything that is not a primitive
  *  (XTypes 1.3 §7.4.3.5.3, rule 12; enums and bitmasks are not primitives). */
 static inline bool apus_wire_needs_dheader(const struct apus_type *type)

@@ -616,13 +616,6 @@ static inline int lone_key(const struct apus_wire_keyplan *plan, const void *sam
 	return plan->lone_bytes;
 }
 
-/* True if the body is the memory image of the type, whole. */
-static inline bool is_image(const struct apus_wire_cdr *c, const struct apus_type *type)
-{
-	return !c->swap && apus_wire_says_plain(type, c->xcdr2) && c->end >= type->size_bytes &&
-	       c->end - type->size_bytes < 4;
-}
-
 int apus_wire_key_extract(const struct apus_wire_keyplan *plan, const uint8_t *payload,
 			  size_t payload_bytes, bool key_only, uint8_t *key_out,
 			  size_t key_bytes_max)
@@ -638,7 +631,7 @@ int apus_wire_key_extract(const struct apus_wire_keyplan *plan, const uint8_t *p
 	if (plan->string_only && !c.delimited)
 		return extract_string(plan, &c, key_only, key_out, key_bytes_max);
 	if (plan->lone_bytes && !key_only && key_bytes_max >= plan->lone_bytes &&
-	    is_image(&c, plan->type))
+	    apus_wire_is_image(&c, plan->type))
 		return lone_key(plan, c.base, key_out);
 	found = key_only ? leaves_from_key_payload(plan, &c, refs)
 			 : leaves_by_declaration(plan, &c, false, refs);

@@ -83,6 +83,9 @@ struct apus_endpoint_options {
 	uint32_t
 		value_bytes; /**< readers: arena for what one value holds by pointer (unbounded strings,
 			       *   sequences, optional and external members), see apus_take_next(); 0: none */
+	uint32_t
+		loans; /**< writers: samples apus_loan() lends at a time, up to 65536; 0: none. Types
+			 *   that it cannot lend: APUS_ENOTSUP */
 
 	/* Readers only: a content filter, or NULL. */
 	const char
@@ -170,6 +173,22 @@ APUS_API int apus_writer_flush(struct apus_writer *writer);
 APUS_API int apus_write_related(struct apus_writer *writer, const void *sample,
 				enum apus_change kind, int64_t source_time_ns,
 				const struct apus_guid *related_writer, int64_t related_seq);
+/**
+ * Lends a sample to fill in place: memory of the writer's, for the in-memory image of its type, that holds whatever was
+ * there before; every member is to be written. It becomes the sample by apus_write_loaned(), without a copy, and is the
+ * caller's until then. Any thread may fill it; nothing else of the writer waits for that. Deleting the writer ends all
+ * loans. Types whose memory image is their CDR image only: plain_xcdr1 or plain_xcdr2, as the representation the
+ * writer offers has it.
+ * Returns 0, APUS_ENOTSUP (another type), APUS_ELIMIT (as many are lent as its options say), APUS_ECLOSED.
+ */
+APUS_API int apus_loan(struct apus_writer *writer, void **sample_out);
+/**
+ * Writes a lent sample, which is the caller's no more: readers of other processes on this host read it where it is.
+ * Returns as apus_write(), and APUS_EINVAL if it is not lent. Refused, the sample stays lent.
+ */
+APUS_API int apus_write_loaned(struct apus_writer *writer, void *sample);
+/** Gives a lent sample back unwritten. Returns 0, APUS_EINVAL (not lent), APUS_ECLOSED. */
+APUS_API int apus_discard_loan(struct apus_writer *writer, void *sample);
 /** Marks the instance of `sample` as disposed. Errors as apus_write(). */
 APUS_API int apus_dispose(struct apus_writer *writer, const void *sample);
 /** Ends this writer's registration of the instance (and disposes it if autodispose). */
@@ -313,6 +332,14 @@ APUS_API int apus_read_next(struct apus_reader *reader, void *value_out,
  */
 APUS_API int apus_sample_value(struct apus_reader *reader, const struct apus_sample *sample,
 			       void *value_out);
+/**
+ * The memory image of a lent sample where it lies, without a copy: only of types for which it is the CDR image
+ * (plain_xcdr1, plain_xcdr2), sent in this byte order. Else NULL, and apus_sample_value() makes one. Valid until the
+ * sample is returned. It may lie in memory of another process (setting shm.lend), which a faulty writer can change: any
+ * value may be met then, and two reads may differ. Any thread.
+ */
+APUS_API const void *apus_sample_image(const struct apus_reader *reader,
+				       const struct apus_sample *sample);
 /** Gives lent samples back. Returns 0, APUS_EINVAL if one was not lent (the others are returned). */
 APUS_API int apus_return(struct apus_reader *reader, struct apus_sample *samples, uint32_t count);
 /** Waits until the reader has samples, up to timeout_ns. Returns 0 or APUS_ETIMEDOUT. Sleeps, unless the

@@ -50,7 +50,7 @@ static void begin(struct fixture *f, const struct wire_options *o)
 			 0);
 	assert_int_equal(apus_dp_shm_in_init(&f->in, f->ring, f->page, CAPACITY, pool->segment.base,
 					     pool->segment.bytes, pool->slot_bytes,
-					     pool->slot_count),
+					     pool->slot_count, QUOTA),
 			 0);
 	f->o.shm_out = &f->out;
 	f->o.shm_in = &f->in;
@@ -379,11 +379,15 @@ static void test_refuses_sizes(void **state)
 	assert_int_equal(apus_dp_shm_out_init(&out, ring, page, 8, &pool, 0, -1), APUS_EINVAL);
 	pool.slot_count = APUS_DP_SHM_SLOTS_MAX;
 	assert_int_equal(apus_dp_shm_out_init(&out, ring, page, 8, &pool, 2, -1), APUS_EINVAL);
-	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, slots, 512, 128, 4), 0);
-	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, slots, 512, 128, 5), APUS_EINVAL);
-	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, slots, 512, 60, 4), APUS_EINVAL);
-	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, slots, 512, 128, 0), APUS_EINVAL);
-	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 0, slots, 512, 128, 4), APUS_EINVAL);
+	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, slots, 512, 128, 4, 8), 0);
+	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, slots, 512, 128, 5, 8),
+			 APUS_EINVAL);
+	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, slots, 512, 60, 4, 8),
+			 APUS_EINVAL);
+	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, slots, 512, 128, 0, 8),
+			 APUS_EINVAL);
+	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 0, slots, 512, 128, 4, 8),
+			 APUS_EINVAL);
 	free(page);
 	free(ring);
 }
