@@ -201,13 +201,6 @@ static void created(struct apus_participant *p, const struct apus_ctl_endpoint *
 
 /* --- writers ------------------------------------------------------------------------------------- */
 
-/* Slots for readers in shared memory. A group's sets are made of more than samples: they go by the network. */
-static uint32_t lent_slots(const struct apus_participant *p, const struct apus_writer *w,
-			   const struct apus_qos *qos)
-{
-	return w->publisher ? 0 : apus_ctl_domain_shm_lent(p, payload_bytes(p, w->type, qos));
-}
-
 static int make_dp_writer(struct apus_participant *p, struct apus_writer *w,
 			  const struct apus_qos *qos)
 {
@@ -230,7 +223,7 @@ static int make_dp_writer(struct apus_participant *p, struct apus_writer *w,
 			  .depth = qos->history == APUS_KEEP_LAST ? qos->depth : 0,
 			  .payload_bytes_max = payload_bytes(p, w->type, qos),
 			  .key_bytes_max = w->plan->max_bytes,
-			  .lent_slots = lent_slots(p, w, qos),
+			  .lent_slots = apus_ctl_domain_shm_lent(p, payload_bytes(p, w->type, qos)),
 			  .loaned_slots = w->loan_max},
 	};
 	size_t size = (w->type->size_bytes + 15) & ~(size_t)15;

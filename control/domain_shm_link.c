@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define MAGIC       0x53555041u /* "APUS" */
-#define VERSION     2
+#define VERSION     3
 #define CONNECTIONS 256 /* that others made; more are hung up on */
 #define MESSAGES    64  /* read of one connection in a round */
 

@@ -10,6 +10,7 @@
 #include "dataplane/group.h"
 
 #include "dataplane/reader_internal.h"
+#include "dataplane/shm_match.h"
 
 /* ---- membership ----------------------------------------------------------------------------- */
 
@@ -85,6 +86,8 @@ static void settle(struct apus_dp_reader_state *s, struct apus_mono now)
 		apus_dp_reader_raise(r);
 	}
 	/* What came behind the set had to wait: it is asked for again. */
+	if (s->shm)
+		apus_dp_shm_unstall(s);
 	if (s->reliable && !s->local && !s->shm && apus_dp_window_has_missing(&s->window))
 		apus_dp_reader_ask(s, now, 0);
 	r->any_refused = true;

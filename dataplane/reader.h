@@ -177,6 +177,7 @@ struct apus_dp_reader_state {
 	struct apus_dp_shm_in *shm; /* arrives through shared memory only; NULL: it does not */
 	struct apus_dp_reader_state *shm_next; /* in the worker's list of those */
 	apus_seq shm_last;                     /* last number taken out of the ring */
+	bool shm_hole;       /* something between it and the one being admitted will not come */
 	apus_seq refused;    /* without a window: the number that waits for room; 0 = none */
 	bool shm_stalled;    /* refused for want of room; tried again after a take */
 	bool filter_trusted; /* what it says of the reader's filter is right */

@@ -105,7 +105,9 @@ static bool has_lost(const struct apus_dp_reader_state *s, apus_seq seq)
 		return true;
 	if (s->last_admitted == 0)
 		return false;
-	if (s->local || s->shm)
+	if (s->shm)
+		return s->shm_hole;
+	if (s->local)
 		return seq != s->last_admitted + 1;
 	/* A count that has run full (a forged jump does that) tells nothing any more. */
 	if (s->window.lost == UINT64_MAX && seq != s->last_admitted + 1)

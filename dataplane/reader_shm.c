@@ -33,6 +33,28 @@ int apus_dp_shm_in_init(struct apus_dp_shm_in *end, const struct apus_shm_ring_o
 	return 0;
 }
 
+/* Marks of the sample in a slot, as its writer has written them. */
+static void read_marks(const struct apus_dp_shm_in *end, uint32_t slot, struct apus_dp_marks *out)
+{
+	memcpy(out, end->slots + (size_t)slot * end->slot_bytes, sizeof(*out));
+	if (out->related_seq <= 0) {
+		out->related_seq = 0;
+		out->related_writer = (struct apus_guid){0};
+	}
+}
+
+/* The end of a set; it has no slot. */
+static void understand_end(const struct apus_shm_desc *d, struct apus_dp_incoming *in_out)
+{
+	uint64_t began = d->word[2] >> 32;
+
+	*in_out = (struct apus_dp_incoming){.seq = (apus_seq)d->word[0]};
+	in_out->marks.coherent_seq = APUS_WIRE_SEQ_UNKNOWN;
+	in_out->marks.group_seq = (apus_seq)d->word[3];
+	if (began)
+		in_out->marks.group_coherent_seq = (apus_seq)(d->word[3] + 1 - began);
+}
+
 /* A descriptor as it may be used; false: it contradicts itself or its past. */
 static bool understand(const struct apus_dp_reader_state *s, const struct apus_shm_desc *d,
 		       struct apus_dp_incoming *in_out, uint32_t *slot_out)
@@ -40,6 +62,11 @@ static bool understand(const struct apus_dp_reader_state *s, const struct apus_s
 	const struct apus_dp_shm_in *end = s->shm;
 	uint8_t flags = (uint8_t)(d->word[2] >> 24);
 
+	if (flags & APUS_DP_SHM_END) {
+		*slot_out = APUS_SHM_NO_SLOT;
+		understand_end(d, in_out);
+		return in_out->seq > s->shm_last;
+	}
 	*slot_out = (uint32_t)d->word[2] & (APUS_DP_SHM_SLOTS_MAX - 1);
 	*in_out = (struct apus_dp_incoming){
 		.seq = (apus_seq)d->word[0],
@@ -48,17 +75,41 @@ static bool understand(const struct apus_dp_reader_state *s, const struct apus_s
 		.key_only = flags & APUS_DP_SHM_KEY_ONLY,
 		.payload_bytes = (uint32_t)(d->word[2] >> 32),
 	};
-	return *slot_out < end->slot_count && in_out->payload_bytes <= end->payload_bytes_max &&
-	       in_out->seq > s->shm_last;
+	if (*slot_out >= end->slot_count || in_out->payload_bytes > end->payload_bytes_max ||
+	    in_out->seq <= s->shm_last)
+		return false;
+	if (flags & APUS_DP_SHM_MARKED)
+		read_marks(end, *slot_out, &in_out->marks);
+	return true;
 }
 
-/* Numbers that concerned a best-effort reader and never came. */
-static void note_skipped(struct apus_dp_reader_state *s, apus_seq seq)
+/* Judges what is between the last number and this one. */
+static void look_back(struct apus_dp_reader_state *s, const struct apus_shm_desc *d)
 {
-	if (!s->reliable && s->shm_last && seq > s->shm_last + 1)
-		s->window.lost += (uint64_t)(seq - s->shm_last - 1);
-	s->shm_last = seq;
+	s->shm_hole = s->shm_last && (apus_seq)d->word[1] > s->shm_last;
+}
+
+/* Numbers that concerned a best-effort reader and never came. Among them may be some that its filter has rejected; of
+ * these the ring knows nothing, but how many descriptors went. */
+static void note_skipped(struct apus_dp_reader_state *s, const struct apus_shm_desc *d,
+			 uint64_t displaced)
+{
+	uint64_t lost = 0;
+
+	if (!s->reliable && s->shm_hole) {
+		lost = d->word[1] - (uint64_t)s->shm_last;
+		if (s->reader->inbox.filter && displaced < lost)
+			lost = displaced ? displaced : 1;
+	}
+	s->window.lost += lost;
+	s->shm_last = (apus_seq)d->word[0];
 	apus_dp_reader_note_lost(s);
+}
+
+static void give_back(struct apus_dp_reader_state *s, uint32_t slot)
+{
+	if (slot != APUS_SHM_NO_SLOT)
+		apus_shm_return(s->shm->page->returned, slot);
 }
 
 /* Admits the sample where it lies, or a copy of it. False: no room, and it is to be offered again. Otherwise the
@@ -68,7 +119,9 @@ static bool admit(struct apus_dp_reader_state *s, struct apus_dp_incoming *in, u
 {
 	struct apus_dp_reader *r = s->reader;
 	const uint8_t *payload =
-		s->shm->slots + (size_t)slot * s->shm->slot_bytes + APUS_DP_SLOT_PAYLOAD;
+		slot == APUS_SHM_NO_SLOT
+			? NULL
+			: s->shm->slots + (size_t)slot * s->shm->slot_bytes + APUS_DP_SLOT_PAYLOAD;
 	uint32_t own = APUS_SHM_NO_SLOT;
 	enum apus_dp_admit_result result;
 	bool stays = false;
@@ -97,7 +150,7 @@ static bool admit(struct apus_dp_reader_state *s, struct apus_dp_incoming *in, u
 	if (result == APUS_DP_REFUSED)
 		return false;
 	if (!stays)
-		apus_shm_return(s->shm->page->returned, slot);
+		give_back(s, slot);
 	return true;
 }
 
@@ -134,11 +187,12 @@ static bool take_reliable(struct apus_dp_reader_state *s, struct apus_mono now)
 		refuse_ring(s);
 		return false;
 	}
+	look_back(s, &d);
 	if (!admit(s, &in, slot, now)) {
 		s->shm_stalled = s->reader->any_refused = true;
 		return false;
 	}
-	note_skipped(s, in.seq);
+	note_skipped(s, &d, 0);
 	apus_shm_ring_advance(&s->shm->ring);
 	return true;
 }
@@ -158,18 +212,33 @@ static bool take_best_effort(struct apus_dp_reader_state *s, struct apus_mono no
 		refuse_ring(s);
 		return false;
 	}
-	note_skipped(s, in.seq);
+	look_back(s, &d);
+	note_skipped(s, &d, displaced);
 	/* What was refused is lost. */
 	if (!admit(s, &in, slot, now))
-		apus_shm_return(s->shm->page->returned, slot);
+		give_back(s, slot);
 	return true;
+}
+
+/* There is no room for what is in the ring; its writer may want to know whether we are there. */
+static void answer(struct apus_dp_shm_page *page)
+{
+	/* Relaxed: numbers, and nothing goes with them. */
+	uint64_t asked = apus_shm_load(&page->asked, relaxed);
+
+	if (asked != apus_shm_load(&page->answered, relaxed))
+		apus_shm_store(&page->answered, asked, relaxed);
 }
 
 int apus_dp_shm_drain(struct apus_dp_reader_state *s, struct apus_mono now)
 {
 	int n = 0;
 
-	if (s->shm_stalled || s->shm->ring.broken)
+	if (s->shm_stalled) {
+		answer(s->shm->page);
+		return 0;
+	}
+	if (s->shm->ring.broken)
 		return 0;
 	while (n < BURST && (s->reliable ? take_reliable(s, now) : take_best_effort(s, now)))
 		n++;
@@ -188,6 +257,16 @@ void apus_dp_shm_drain_all(struct apus_dp_reader_state *s, struct apus_mono now)
 			return;
 		n += (uint32_t)taken;
 	}
+}
+
+void apus_dp_shm_unstall(struct apus_dp_reader_state *state)
+{
+	if (!state->shm_stalled)
+		return;
+	state->shm_stalled = false;
+	/* It went to sleep without this ring's bell up. */
+	if (state->reader->worker->shm_dozing)
+		apus_dp_worker_wake(state->reader->worker);
 }
 
 int apus_dp_shm_receive(struct apus_dp_worker *worker, struct apus_mono now)

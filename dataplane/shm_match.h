@@ -14,6 +14,13 @@
  *     word 2  slot (24 bits), flags (8 bits), payload bytes (32 bits)
  *     word 3  source time
  *
+ * but for what is said of a sample beside (dataplane/marks.h), which stands in front of its slot, and ends of sets,
+ * which have no slot: their number in the group's count is word 3, and how many numbers before it the set began, plus
+ * one, are the 32 bits; 0: the group does not count.
+ *
+ * Numbers between two of a reader's that its filter rejected do not concern it. If word 1 is above the last number it
+ * was given, some that did concern it will not come: they were displaced, in the ring or in the history.
+ *
  * The reader copies the payload into a slot of its own before it looks at it, and gives the writer's slot back at
  * once: nothing is parsed in memory that another process can change. Payloads of a fixed layout need no parsing;
  * large ones stay where they are as long as the reader's history and its application hold them (reader_lent.c), up to
@@ -34,6 +41,7 @@
 #include "shm/ring.h"
 
 struct apus_dp_worker;
+struct apus_dp_reader_state;
 
 /** A pool that readers of other processes map has less than so many slots: what a descriptor can name. */
 #define APUS_DP_SHM_SLOTS_MAX (UINT32_C(1) << 24)
@@ -42,11 +50,17 @@ struct apus_dp_worker;
 #define APUS_DP_SHM_KEY_ONLY 0x80u
 /** No sample: the writer asserts its liveliness. */
 #define APUS_DP_SHM_ASSERTION 0x40u
+/** There are marks in front of the slot. */
+#define APUS_DP_SHM_MARKED 0x20u
+/** No sample: a set ends. */
+#define APUS_DP_SHM_END 0x10u
 
 /** What both processes may write: the reader's half of the ring, its bell, and the slots that come back. */
 struct apus_dp_shm_page {
 	struct apus_shm_ring_in ring;
 	struct apus_shm_bell bell;
+	apus_shm_word asked, answered; /* is anybody there? The reader copies one into the other */
+	uint8_t pad[112];
 	apus_shm_word returned[]; /* APUS_SHM_RETURN_WORDS(slots of the pool) */
 };
 
@@ -64,8 +78,11 @@ struct apus_dp_shm_out {
 	apus_seq cursor; /* everything up to here was put into the ring, or passed over */
 	apus_seq before; /* the last number in the ring; 0: none */
 	struct apus_mono
-		moved; /* when the reader last got further, or owed nothing; 0: never looked */
-	uint64_t false_returns; /* slots that came back and were not the reader's */
+		moved; /* when the reader last got further, answered, or owed nothing; 0: never looked */
+	struct apus_mono asked_at; /* when it was last asked whether it is there */
+	uint64_t asked;            /* the question it has not answered; 0: none */
+	uint64_t questions;        /* so far */
+	uint64_t false_returns;    /* slots that came back and were not the reader's */
 };
 
 /** The reader's end. */
@@ -102,6 +119,8 @@ int apus_dp_shm_in_init(struct apus_dp_shm_in *end, const struct apus_shm_ring_o
 
 /** Takes samples out of all rings of a worker, a burst of each. Returns how many. */
 int apus_dp_shm_receive(struct apus_dp_worker *worker, struct apus_mono now);
+/** The set that kept a match from going on is out of the way: it is looked at again. */
+void apus_dp_shm_unstall(struct apus_dp_reader_state *state);
 /** Before a worker sleeps: asks all writers to wake it. False: something has come; do not sleep. */
 bool apus_dp_shm_doze(struct apus_dp_worker *worker);
 /** Awake again. */

@@ -241,6 +241,7 @@ static void serve(struct apus_dp_writer *w, struct apus_mono now, bool leave)
 	leave |= w->held_largest > APUS_DP_OUT_COPY_BYTES;
 	w->sent = w->last;
 	w->held_bytes = w->held_largest = 0;
+	apus_dp_writer_judge_all(w, from, first);
 	/* Nothing is settled in between: only sending makes the others owe an acknowledgement. */
 	if (w->local_count)
 		advance_locals(w, now);
@@ -422,6 +423,8 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 	writer->written_bytes += change->payload_bytes;
 	writer->written_bytes +=
 		apus_dp_writer_overhead(writer, !change->more && !writer->suspended);
+	if (writer->config.cache.lent_slots)
+		apus_dp_writer_mark_slot(writer, slot);
 	displaced = apus_dp_cache_add(&writer->cache, slot, e);
 	if (writer->config.directed)
 		apus_dp_writer_direct(writer, slot, change->to);

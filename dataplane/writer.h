@@ -269,6 +269,7 @@ struct apus_dp_writer {
 	struct apus_dp_timer
 		shm_timer;       /* readers in shared memory are behind, or have not acknowledged */
 	uint32_t filtered_count; /* states with a predicate */
+	bool chosen;             /* what is being served goes to chosen destinations only */
 	struct apus_dp_writer_filtering filtering;
 	const uint8_t *inline_list; /* of the adopted snapshot */
 	uint32_t inline_bytes;

@@ -271,7 +271,6 @@ void apus_dp_writer_derive(struct apus_dp_writer *w)
 			s->predicate = NULL; /* the reader's own test is just as near */
 		} else if (s->shm) {
 			w->shm_count++;
-			s->predicate = NULL;
 		}
 		w->filtered_count += s->predicate != NULL;
 		w->awaited_count += s->awaited;

@@ -46,6 +46,8 @@ uint32_t apus_dp_writer_slot_behind(const struct apus_dp_writer *w, apus_seq cur
 
 /** Serves readers in shared memory from their cursors. */
 void apus_dp_writer_serve_shm(struct apus_dp_writer *w, struct apus_mono now);
+/** Puts what is said of a new sample where readers in shared memory find it. */
+void apus_dp_writer_mark_slot(struct apus_dp_writer *w, uint32_t slot);
 /** Looks how far they have come, takes slots back, and serves those that are behind. Costs a line of each that
  *  it writes, so not at each write. */
 void apus_dp_writer_look_at_shm(struct apus_dp_writer *w, struct apus_mono now);
@@ -155,6 +157,9 @@ struct apus_dp_gap_run {
 /** Puts it for one reader, if there is one, and empties it. */
 void apus_dp_writer_put_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
 			    struct apus_dp_gap_run *run);
+/** Evaluates readers' filters over samples that are about to be served, before any of them is. `from`, `first` as in
+ *  apus_dp_writer_send(). */
+void apus_dp_writer_judge_all(struct apus_dp_writer *w, apus_seq from, uint32_t first);
 /** Sends changes from number `from` to the newest to all destinations. first: slot of the first sample among
  *  them, or APUS_SHM_NO_SLOT. */
 void apus_dp_writer_send(struct apus_dp_writer *w, apus_seq from, uint32_t first,

@@ -252,8 +252,6 @@ static bool choose(struct apus_dp_writer *w, apus_seq from, uint32_t first)
 	uint32_t n = 0;
 	bool judged = true;
 
-	if (w->filtered_count == 0)
-		return false;
 	apus_dp_writer_choose(w);
 	for (uint32_t slot = first; slot != NONE; slot = w->cache.entries[slot].next, n++)
 		judged &= apus_dp_writer_judge(w, slot);
@@ -265,10 +263,15 @@ static bool choose(struct apus_dp_writer *w, apus_seq from, uint32_t first)
 	return true;
 }
 
+void apus_dp_writer_judge_all(struct apus_dp_writer *w, apus_seq from, uint32_t first)
+{
+	w->chosen = w->filtered_count && choose(w, from, first);
+}
+
 void apus_dp_writer_send(struct apus_dp_writer *w, apus_seq from, uint32_t first,
 			 struct apus_mono now)
 {
-	if (choose(w, from, first))
+	if (w->chosen)
 		for (uint32_t i = 0; i < w->filtering.visit_count; i++)
 			send_to(w, from, first, w->filtering.visits[i], now);
 	else

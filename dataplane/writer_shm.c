@@ -46,10 +46,25 @@ void apus_dp_shm_out_fini(struct apus_dp_shm_out *end)
 	memset(end, 0, sizeof(*end));
 }
 
+/* In a descriptor that has no slot. */
+#define SLOT_NONE (APUS_DP_SHM_SLOTS_MAX - 1)
+
+_Static_assert(sizeof(struct apus_dp_marks) <= APUS_DP_SLOT_PAYLOAD,
+	       "marks fit in front of a slot");
+
+void apus_dp_writer_mark_slot(struct apus_dp_writer *w, uint32_t slot)
+{
+	const struct apus_dp_marks *marks = &w->cache.entries[slot].marks;
+
+	if (apus_dp_marks_any(marks))
+		memcpy(apus_shm_pool_slot(&w->cache.pool, slot), marks, sizeof(*marks));
+}
+
 static struct apus_shm_desc describe(const struct apus_dp_shm_out *end,
 				     const struct apus_dp_entry *e, uint32_t slot)
 {
-	uint64_t flags = e->kind | (e->key_only ? APUS_DP_SHM_KEY_ONLY : 0);
+	uint64_t flags = e->kind | (e->key_only ? APUS_DP_SHM_KEY_ONLY : 0) |
+			 (apus_dp_marks_any(&e->marks) ? APUS_DP_SHM_MARKED : 0);
 
 	return (struct apus_shm_desc){{(uint64_t)e->seq, (uint64_t)end->before,
 				       (uint64_t)e->payload_bytes << 32 | flags << 24 | slot,
@@ -68,6 +83,8 @@ static void displaced(struct apus_dp_writer *w, struct apus_dp_shm_out *end,
 {
 	uint32_t slot = (uint32_t)old->word[2] & (APUS_DP_SHM_SLOTS_MAX - 1);
 
+	if (old->word[2] >> 24 & (APUS_DP_SHM_ASSERTION | APUS_DP_SHM_END))
+		return;
 	if (apus_shm_held_remove(&end->held, slot))
 		apus_shm_pool_release(end->pool, slot);
 	apus_counter_add(&w->counters.shm_displaced, 1);
@@ -125,6 +142,7 @@ static bool push(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint3
 			return false;
 		/* It has them all in its hands. */
 		apus_counter_add(&w->counters.shm_displaced, 1);
+		end->before = e->seq;
 		return true;
 	}
 	if (!put(w, end, &desc, s->reliable))
@@ -149,8 +167,34 @@ static apus_seq admitted(struct apus_dp_shm_out *end)
 	return (apus_seq)apus_shm_load(&r->out->cells[at * APUS_SHM_DESC_WORDS], relaxed) - 1;
 }
 
-/* A reader that admits nothing for the configured time while there is something for it is waited for no more
- * (writer_demote.c), until it goes on. Returns true if that has changed. */
+/* A reader that has no room admits nothing and is there all the same: it is asked, and its worker woken to answer. True if
+ * it has answered. */
+static bool is_there(const struct apus_dp_writer *w, struct apus_dp_shm_out *end,
+		     struct apus_mono now)
+{
+	uint64_t one = 1;
+
+	/* Relaxed: a number, and nothing goes with it. */
+	if (end->asked && apus_shm_load(&end->page->answered, relaxed) == end->asked) {
+		end->asked_at = now;
+		end->asked = 0;
+		return true;
+	}
+	if (now.ns - end->moved.ns < w->worker->config.demote_ns / 4 ||
+	    (end->asked && now.ns - end->asked_at.ns < w->worker->config.demote_ns / 4))
+		return false;
+	end->asked_at = now;
+	if (end->asked == 0)
+		end->asked = ++end->questions;
+	/* Relaxed: as above; the system call orders it before the reader wakes. */
+	apus_shm_store(&end->page->asked, end->asked, relaxed);
+	if (end->bell_fd >= 0)
+		(void)!write(end->bell_fd, &one, sizeof(one));
+	return false;
+}
+
+/* A reader that neither admits anything nor answers for the configured time while there is something for it is waited
+ * for no more (writer_demote.c), until it goes on. Returns true if that has changed. */
 static bool judge_silence(struct apus_dp_writer *w, struct apus_dp_writer_state *s, bool further,
 			  struct apus_mono now)
 {
@@ -158,10 +202,16 @@ static bool judge_silence(struct apus_dp_writer *w, struct apus_dp_writer_state 
 
 	if (further || s->acked >= w->sent || end->moved.ns == 0) {
 		end->moved = now;
+		end->asked = 0;
 		return further && apus_dp_writer_heard(w, s);
 	}
-	if (s->demoted || w->worker->config.demote_ns <= 0 ||
-	    now.ns - end->moved.ns < w->worker->config.demote_ns)
+	if (w->worker->config.demote_ns <= 0)
+		return false;
+	if (is_there(w, end, now)) {
+		end->moved = now;
+		return apus_dp_writer_heard(w, s);
+	}
+	if (s->demoted || now.ns - end->moved.ns < w->worker->config.demote_ns)
 		return false;
 	s->demoted = true;
 	apus_counter_add(&w->counters.demotions, 1);
@@ -201,17 +251,67 @@ static bool collect_all(struct apus_dp_writer *w, struct apus_mono now)
 /* How often readers that are behind, or have not admitted everything, are looked at while nobody writes. */
 #define LOOK_NS (100 * APUS_NS_PER_US)
 
+/* The next number for a reader is this one. What is between it and the cursor was displaced. */
+static void reach(struct apus_dp_shm_out *end, apus_seq seq)
+{
+	if (seq > end->cursor + 1)
+		end->before = seq - 1;
+}
+
+/* Puts the end of a set into the ring; false: no room. */
+static bool push_end(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+		     const struct apus_dp_marker *m)
+{
+	struct apus_dp_shm_out *end = s->shm;
+	uint64_t began = m->marks.group_coherent_seq
+				 ? (uint64_t)(m->marks.group_seq - m->marks.group_coherent_seq) + 1
+				 : 0;
+	struct apus_shm_desc desc = {{(uint64_t)m->seq, (uint64_t)end->before,
+				      began << 32 | (uint64_t)APUS_DP_SHM_END << 24 | SLOT_NONE,
+				      (uint64_t)m->marks.group_seq}};
+
+	if (!put(w, end, &desc, s->reliable))
+		return end->ring.broken;
+	end->before = m->seq;
+	ring_bell(end);
+	return true;
+}
+
+/* Ends of sets below a number; false: no room. */
+static bool push_ends(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apus_seq below)
+{
+	const struct apus_dp_marker *m;
+
+	while (w->marker_count && (m = apus_dp_writer_marker(w, s->shm->cursor + 1, below - 1))) {
+		reach(s->shm, m->seq);
+		if (!push_end(w, s, m))
+			return false;
+		s->shm->cursor = m->seq;
+	}
+	return true;
+}
+
 /* Serves one reader from its cursor, until its ring or its quota is full. */
 static void advance(struct apus_dp_writer *w, struct apus_dp_writer_state *s)
 {
+	uint32_t idx = (uint32_t)(s - w->states);
+
 	for (uint32_t slot = apus_dp_writer_slot_behind(w, s->shm->cursor);
 	     slot != APUS_SHM_NO_SLOT && w->cache.entries[slot].seq <= w->sent;
 	     slot = w->cache.entries[slot].next) {
-		if (!push(w, s, slot))
+		apus_seq seq = w->cache.entries[slot].seq;
+
+		if (!push_ends(w, s, seq))
 			return;
-		s->shm->cursor = w->cache.entries[slot].seq;
+		reach(s->shm, seq);
+		if (s->filtered_from && apus_dp_writer_is_rejected(w, slot, idx))
+			apus_counter_add(&w->counters.filtered, 1);
+		else if (!push(w, s, slot))
+			return;
+		s->shm->cursor = seq;
 	}
-	s->shm->cursor = w->sent;
+	if (push_ends(w, s, w->sent + 1))
+		s->shm->cursor = w->sent;
 }
 
 void apus_dp_writer_serve_shm(struct apus_dp_writer *w, struct apus_mono now)
@@ -252,8 +352,7 @@ void apus_dp_writer_assert_shm(struct apus_dp_writer_state *s)
 {
 	struct apus_dp_shm_out *end = s->shm;
 	struct apus_shm_desc desc = {
-		{(uint64_t)end->before, 0,
-		 (uint64_t)APUS_DP_SHM_ASSERTION << 24 | (APUS_DP_SHM_SLOTS_MAX - 1)}};
+		{(uint64_t)end->before, 0, (uint64_t)APUS_DP_SHM_ASSERTION << 24 | SLOT_NONE}};
 
 	/* A full ring holds samples, and those say as much. */
 	if (apus_shm_ring_push(&end->ring, &desc) == APUS_SHM_DONE)

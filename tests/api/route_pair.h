@@ -49,7 +49,7 @@ static inline struct apus_participant *route_participant(const struct route_pair
 	char why[256] = "", text[8];
 	int rc;
 
-	/* Two runs of the tests at a time rarely meet, and tests of one run never. */
+	/* Two runs of the tests at a time rarely meet; tests of one run use other numbers, or topics. */
 	snprintf(text, sizeof(text), "%d", domain + 12 * ((int)getpid() % 11));
 	rc = apus_config_set(c, "domain", text, why, sizeof(why));
 	if (rc == 0)
@@ -120,7 +120,8 @@ static inline void route_match(const struct route_pair *p, struct apus_writer *w
 	struct timespec ts = {0, 200000};
 	int64_t end = route_now() + 60 * SEC;
 
-	while ((w && apus_writer_matched(w) != readers) || (r && apus_reader_matched(r) != writers)) {
+	while ((w && apus_writer_matched(w) != readers) ||
+	       (r && apus_reader_matched(r) != writers)) {
 		assert_true(route_now() < end);
 		route_poll(p);
 		nanosleep(&ts, NULL);

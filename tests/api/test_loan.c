@@ -14,18 +14,24 @@ struct block {
 	uint8_t data[DATA];
 };
 
-static const struct apus_type octets = {
-	.kind = APUS_KIND_ARRAY, .size_bytes = DATA, .align_bytes = 1, .bound = DATA,
-	.element = &apus_type_octet};
+static const struct apus_type octets = {.kind = APUS_KIND_ARRAY,
+					.size_bytes = DATA,
+					.align_bytes = 1,
+					.bound = DATA,
+					.element = &apus_type_octet};
 static const struct apus_member members[] = {
 	{.name = "id", .type = &apus_type_uint32, .offset_bytes = 0, .id = 0, .key = true},
 	{.name = "number", .type = &apus_type_uint32, .offset_bytes = 4, .id = 1},
 	{.name = "data", .type = &octets, .offset_bytes = 8, .id = 2},
 };
-static const struct apus_type block_type = {
-	.name = "Block", .kind = APUS_KIND_STRUCT, .size_bytes = sizeof(struct block),
-	.align_bytes = 4, .members = members, .member_count = 3, .plain_xcdr1 = true,
-	.plain_xcdr2 = true};
+static const struct apus_type block_type = {.name = "Block",
+					    .kind = APUS_KIND_STRUCT,
+					    .size_bytes = sizeof(struct block),
+					    .align_bytes = 4,
+					    .members = members,
+					    .member_count = 3,
+					    .plain_xcdr1 = true,
+					    .plain_xcdr2 = true};
 
 struct fixture {
 	struct route_pair p;
@@ -61,7 +67,7 @@ static void begin(struct fixture *f, enum route route, const char *const *settin
 	struct apus_qos qos;
 	struct apus_endpoint_options o = {.topic = "Blocks", .type = &block_type, .qos = &qos};
 
-	route_open(&f->p, route, 130, settings);
+	route_open(&f->p, route, 112, settings);
 	assert_int_equal(make_writer(f, 2), 0);
 	qos_of(&qos, false, 64);
 	assert_int_equal(apus_reader_create(f->p.r, &o, &f->r), 0);
@@ -199,8 +205,7 @@ static void test_refused_stays_lent(void **state)
 
 static void test_refusals(void **state)
 {
-	struct apus_endpoint_options o = {
-		.topic = "Shapes", .type = &apus_shape_type, .loans = 1};
+	struct apus_endpoint_options o = {.topic = "Shapes", .type = &apus_shape_type, .loans = 1};
 	struct apus_reader *r;
 	struct apus_writer *w;
 	struct fixture f;
