@@ -28,6 +28,9 @@
  * newer in between, it is of a new life on a clock set back. */
 #define SUSPICION_NS (APUS_NS_PER_SEC / 2)
 
+/* Room may come and go often: refused records are asked for again at most so often. */
+#define ASK_REFUSED_NS APUS_NS_PER_SEC
+
 #define NEVER ((struct apus_mono){INT64_MAX})
 
 /* What discovery knows of a participant besides its record. */
@@ -39,6 +42,7 @@ struct peer {
 	uint64_t sent_bytes;
 	bool knows_us; /* traffic of it for us has been seen */
 	bool proved;   /* and it was an answer that only its address could give */
+	apus_seq refused[2]; /* [is_writer] lowest number of a record there was no room for; 0: none */
 
 	/* The announcement that is believed, and one that contradicts it. */
 	apus_seq seq, suspect_seq;
@@ -75,6 +79,9 @@ struct apus_ctl_discovery {
 	struct apus_mono next_answer;   /* not after the first answer due */
 	uint32_t burst_left;
 	uint64_t random;
+	bool any_refused;              /* some peer has a refused record */
+	uint64_t freed_seen;           /* of the graph, when the latest was refused, or asked for */
+	struct apus_mono next_refused; /* not before it are they asked for again */
 };
 
 static struct apus_mono earlier(struct apus_mono a, struct apus_mono b)
@@ -94,6 +101,12 @@ static int64_t random_below(struct apus_ctl_discovery *d, int64_t bound)
 static struct peer *peer_of(struct apus_ctl_discovery *d, const struct apus_ctl_participant *p)
 {
 	return &d->peer[p->idx];
+}
+
+static struct apus_eid sedp_writer(bool is_writer)
+{
+	return (struct apus_eid){is_writer ? APUS_CTL_EID_PUBLICATIONS_WRITER
+					   : APUS_CTL_EID_SUBSCRIPTIONS_WRITER};
 }
 
 /* ---- life --------------------------------------------------------------------------------------- */
@@ -396,8 +409,61 @@ static void expire(struct apus_ctl_discovery *d, struct apus_mono now)
 	}
 }
 
+/* ---- what found no room ------------------------------------------------------------------------- */
+
+static void note_refused(struct apus_ctl_discovery *d, const struct apus_prefix *source,
+			 bool is_writer, apus_seq seq)
+{
+	struct apus_ctl_participant *p = apus_ctl_graph_participant(d->graph, source);
+	apus_seq *lowest = p ? &peer_of(d, p)->refused[is_writer] : NULL;
+
+	if (!lowest || (*lowest && *lowest <= seq))
+		return;
+	*lowest = seq;
+	if (!d->any_refused)
+		d->freed_seen = apus_ctl_graph_freed(d->graph);
+	d->any_refused = true;
+}
+
+static void ask_participant(struct apus_ctl_discovery *d, const struct apus_ctl_participant *p)
+{
+	struct peer *peer = peer_of(d, p);
+
+	for (int is_writer = 0; is_writer < 2; is_writer++) {
+		struct apus_guid writer =
+			apus_guid_make(&p->record.prefix, sedp_writer(is_writer));
+		apus_seq from = peer->refused[is_writer];
+
+		peer->refused[is_writer] = 0;
+		if (from == 0)
+			continue;
+		d->ops.ask_again(d->ops.user, &writer, from);
+		apus_counter_add(&d->counters.asked_again, 1);
+	}
+}
+
+/* If something has gone since, there may be room now. What is refused once more is noted once more. Returns when to
+ * look again. */
+static struct apus_mono ask_refused(struct apus_ctl_discovery *d, struct apus_mono now)
+{
+	struct apus_ctl_participant *p = NULL;
+
+	if (!d->any_refused || !d->ops.ask_again || apus_ctl_graph_freed(d->graph) == d->freed_seen)
+		return NEVER;
+	if (apus_mono_before(now, d->next_refused))
+		return d->next_refused;
+	d->any_refused = false;
+	d->next_refused = apus_mono_add(now, ASK_REFUSED_NS);
+	while ((p = apus_ctl_graph_next_participant(d->graph, p)))
+		if (!p->local)
+			ask_participant(d, p);
+	return NEVER;
+}
+
 struct apus_mono apus_ctl_discovery_turn(struct apus_ctl_discovery *d, struct apus_mono now)
 {
+	struct apus_mono refused;
+
 	if (!apus_mono_before(now, d->next_expiry))
 		expire(d, now);
 	if (!apus_mono_before(now, d->next_announcement)) {
@@ -411,7 +477,9 @@ struct apus_mono apus_ctl_discovery_turn(struct apus_ctl_discovery *d, struct ap
 	}
 	if (!apus_mono_before(now, d->next_answer))
 		answer(d, now);
-	return earlier(earlier(d->next_announcement, d->next_expiry), d->next_answer);
+	refused = ask_refused(d, now);
+	return earlier(earlier(d->next_announcement, d->next_expiry),
+		       earlier(d->next_answer, refused));
 }
 
 /* ---- what comes in ------------------------------------------------------------------------------ */
@@ -578,6 +646,8 @@ int apus_ctl_discovery_on_endpoint(struct apus_ctl_discovery *d,
 	result = apus_ctl_graph_add_endpoint(d->graph, record, NULL, seq, NULL);
 	if (result == APUS_ENOENT)
 		apus_counter_add(&d->counters.orphans, 1);
+	if (result == APUS_ELIMIT || result == APUS_ENOMEM)
+		note_refused(d, source, record->is_writer, seq);
 	return result;
 }
 
@@ -595,12 +665,6 @@ int apus_ctl_discovery_on_endpoint_gone(struct apus_ctl_discovery *d, const stru
 }
 
 /* ---- our own ------------------------------------------------------------------------------------ */
-
-static struct apus_eid sedp_writer(bool is_writer)
-{
-	return (struct apus_eid){is_writer ? APUS_CTL_EID_PUBLICATIONS_WRITER
-					   : APUS_CTL_EID_SUBSCRIPTIONS_WRITER};
-}
 
 /* Encodes into the scratch buffer. */
 static int encode(struct apus_ctl_discovery *d, const struct apus_wire_endpoint_record *record)

@@ -20,6 +20,10 @@
  * three times what came from its participant: apus_ctl_discovery_may_send() stands before every datagram
  * for one participant. Endpoints are matched, and user traffic is routed, only when that is proved.
  *
+ * An endpoint there is no room for is refused, and its record acknowledged: nothing waits for it. Of each participant
+ * the lowest number refused is kept, and when something has gone since, everything from there on is asked for
+ * again, some time after the last time at the earliest.
+ *
  * A participant that starts again under the same prefix is somebody new: its announcements carry the same
  * sequence number, or a smaller one, with another source timestamp. What the old one had ends at once.
  *
@@ -47,6 +51,9 @@ struct apus_ctl_discovery_ops {
 	 */
 	int (*write)(void *user, struct apus_eid writer, const struct apus_guid *key,
 		     const uint8_t *payload, size_t payload_bytes, bool gone);
+	/** Asks a participant's built-in writer for all it still has from number `from` on, which was
+	 *  acknowledged. NULL: what was refused is not asked for again. */
+	void (*ask_again)(void *user, const struct apus_guid *writer, apus_seq from);
 	void *user;
 };
 
@@ -72,6 +79,7 @@ struct apus_ctl_discovery_counters {
 	struct apus_counter participants_heard; /**< announcements believed */
 	struct apus_counter own;                /**< our own, looped back */
 	struct apus_counter foreign;  /**< refused: another domain, or another sender's record */
+	struct apus_counter asked_again; /**< for records that had been refused for want of room */
 	struct apus_counter orphans;  /**< endpoint of an unknown participant */
 	struct apus_counter lapsed;   /**< participants whose lease ran out */
 	struct apus_counter departed; /**< participants that said good-bye */

@@ -286,10 +286,22 @@ void apus_ctl_domain_await_room(struct apus_participant *p, bool is_writer)
 	}
 }
 
+static void ask_again(void *user, const struct apus_guid *writer, apus_seq from)
+{
+	struct apus_participant *p = user;
+	int which = apus_guid_eid(writer).value == APUS_CTL_EID_PUBLICATIONS_WRITER
+			    ? APUS_CTL_PUBLICATIONS
+			    : APUS_CTL_SUBSCRIPTIONS;
+
+	apus_dp_reader_ask_from(p->builtin[which].reader, writer, from, apus_mono_now());
+}
+
 struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p)
 {
-	return (struct apus_ctl_discovery_ops){
-		.announce = announce, .write = write_builtin, .user = p};
+	return (struct apus_ctl_discovery_ops){.announce = announce,
+					       .write = write_builtin,
+					       .ask_again = ask_again,
+					       .user = p};
 }
 
 /* --- life ---------------------------------------------------------------------------------------- */

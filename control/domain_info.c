@@ -171,6 +171,7 @@ static const struct named graph_counters[] = {
 static const struct named discovery_counters[] = {
 	COUNTER(apus_ctl_discovery_counters, announcements_sent, "discovery.announcements"),
 	COUNTER(apus_ctl_discovery_counters, answers_withheld, "discovery.answers_withheld"),
+	COUNTER(apus_ctl_discovery_counters, asked_again, "discovery.asked_again"),
 	COUNTER(apus_ctl_discovery_counters, datagrams_withheld, "discovery.datagrams_withheld"),
 	COUNTER(apus_ctl_discovery_counters, restarted, "discovery.restarted"),
 	COUNTER(apus_ctl_discovery_counters, outdated, "discovery.outdated"),

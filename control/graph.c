@@ -422,6 +422,7 @@ static void drop_endpoint(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
 	free(e->record);
 	e->record = NULL;
 	e->locators = NULL;
+	g->freed++;
 	e->next = g->endpoint_free.first;
 	g->endpoint_free.first = e->idx;
 }
@@ -709,6 +710,11 @@ uint32_t apus_ctl_graph_participant_count(const struct apus_ctl_graph *g)
 uint32_t apus_ctl_graph_match_count(const struct apus_ctl_graph *g)
 {
 	return g->match_count;
+}
+
+uint64_t apus_ctl_graph_freed(const struct apus_ctl_graph *graph)
+{
+	return graph->freed;
 }
 
 uint64_t apus_ctl_graph_record_bytes(const struct apus_ctl_graph *g)

@@ -301,6 +301,8 @@ uint32_t apus_ctl_graph_participant_count(const struct apus_ctl_graph *graph); /
 uint32_t
 apus_ctl_graph_match_count(const struct apus_ctl_graph *graph); /**< without built-in ones */
 uint64_t apus_ctl_graph_record_bytes(const struct apus_ctl_graph *graph); /**< in use */
+/** Differs from what it was once something has gone, so that what had been refused may find room. */
+uint64_t apus_ctl_graph_freed(const struct apus_ctl_graph *graph);
 const struct apus_ctl_graph_counters *apus_ctl_graph_counters(const struct apus_ctl_graph *graph);
 
 #endif

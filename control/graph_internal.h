@@ -67,6 +67,7 @@ struct apus_ctl_graph {
 	uint32_t match_count; /* without built-in ones */
 	uint64_t match_last_id;
 	struct apus_ctl_table match_table;
+	uint64_t freed;   /* grows with every end of a match or an endpoint */
 	bool match_ended; /* since the last refill */
 	uint32_t starved_count;
 

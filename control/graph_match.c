@@ -258,6 +258,7 @@ static void end(struct apus_ctl_graph *g, struct apus_ctl_match *m)
 	m->next_free = g->match_free.first;
 	g->match_free.first = m->idx;
 	g->match_ended = true;
+	g->freed++;
 }
 
 void apus_ctl_graph_renew_match(struct apus_ctl_graph *g, struct apus_ctl_match *m)

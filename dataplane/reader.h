@@ -328,6 +328,10 @@ void apus_dp_reader_timer(struct apus_dp_timer *timer, struct apus_mono now);
 void apus_dp_reader_greet(struct apus_dp_reader_state *state, struct apus_mono now);
 /** Raises the eventfd if somebody uses it. */
 void apus_dp_reader_raise(struct apus_dp_reader *reader);
+/** Asks a matched writer for everything from one number on, though that was acknowledged: what it still has comes
+ *  once more. False if no such writer is matched, over the network, or the number is not behind us. */
+bool apus_dp_reader_ask_from(struct apus_dp_reader *reader, const struct apus_guid *writer,
+			     apus_seq from, struct apus_mono now);
 /** Asks again for samples that were refused, after room was made. */
 void apus_dp_reader_ask_again(struct apus_dp_reader *reader, struct apus_mono now);
 

@@ -96,6 +96,24 @@ void apus_dp_reader_ask(struct apus_dp_reader_state *s, struct apus_mono now, in
 		apus_dp_wheel_arm(&s->reader->worker->wheel, &s->timer, due);
 }
 
+bool apus_dp_reader_ask_from(struct apus_dp_reader *reader, const struct apus_guid *writer,
+			     apus_seq from, struct apus_mono now)
+{
+	for (uint32_t i = 0; i < reader->match_count; i++) {
+		struct apus_dp_reader_state *s = &reader->states[reader->order[i]];
+
+		if (!apus_guid_equal(&s->guid, writer))
+			continue;
+		if (s->local || s->shm || !apus_dp_window_reopen(&s->window, from))
+			return false;
+		apus_dp_reader_drop_held(s);
+		s->asked.ns = 0;
+		apus_dp_reader_ask(s, now, 0);
+		return true;
+	}
+	return false;
+}
+
 void apus_dp_reader_timer(struct apus_dp_timer *timer, struct apus_mono now)
 {
 	struct apus_dp_reader_state *s =

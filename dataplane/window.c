@@ -278,6 +278,18 @@ void apus_dp_window_init(struct apus_dp_window *w, bool reliable, enum apus_dp_w
 	w->started = reliable && start == APUS_DP_FROM_FIRST;
 }
 
+bool apus_dp_window_reopen(struct apus_dp_window *w, apus_seq from)
+{
+	if (!w->reliable || !w->started || from < 1 || from >= w->next)
+		return false;
+	clear_all(w);
+	w->next = w->delivered_end = from;
+	w->start_movable = w->denied = false;
+	w->jump_from = w->jump_to = 0;
+	w->since_jump = 0;
+	return true;
+}
+
 enum apus_dp_seq_verdict apus_dp_window_check(const struct apus_dp_window *w, apus_seq seq)
 {
 	if (seq < 1 || seq > APUS_DP_SEQ_MAX)

@@ -176,6 +176,10 @@ enum apus_dp_heartbeat_result {
 unsigned apus_dp_window_heartbeat(struct apus_dp_window *w, apus_seq first, apus_seq last,
 				  int32_t count, bool final, bool liveliness, struct apus_mono now);
 
+/** Everything from `from` on is wanted once more, though it was done with. Reliable, and the caller keeps no samples
+ *  any more. False, and nothing changed, unless `from` was done with. */
+bool apus_dp_window_reopen(struct apus_dp_window *w, apus_seq from);
+
 /** True if a number up to `highest` is missing. */
 bool apus_dp_window_has_missing(const struct apus_dp_window *w);
 

@@ -388,6 +388,51 @@ static void test_default_config(void **state)
 	assert_int_equal(apus_participant_create(NULL, NULL, NULL, 0), APUS_EINVAL);
 }
 
+/* Waits until so many of two readers are matched; ten seconds at most. */
+static uint32_t await_matched(struct apus_reader *const r[2], uint32_t wanted)
+{
+	uint32_t matched = 0;
+
+	for (int i = 0; i < 10000 && matched != wanted; i++) {
+		usleep(1000);
+		matched = apus_reader_matched(r[0]) + apus_reader_matched(r[1]);
+	}
+	return matched;
+}
+
+/* With room for one writer of others, the second of two is refused, and its record acknowledged. It is asked for
+ * again, and matched, when the first has gone. */
+static void test_room_for_what_was_refused(void **state)
+{
+	struct apus_config *c = apus_config_create();
+	struct apus_participant *p, *other = participant("99", "spawned");
+	struct apus_endpoint_options a = {.topic = "A", .type = &apus_shape_type};
+	struct apus_endpoint_options b = {.topic = "B", .type = &apus_shape_type};
+	struct apus_writer *w[2];
+	struct apus_reader *r[2];
+	int first;
+
+	(void)state;
+	assert_int_equal(apus_config_set(c, "interfaces", "lo", NULL, 0), 0);
+	assert_int_equal(apus_config_set(c, "domain", "99", NULL, 0), 0);
+	assert_int_equal(apus_config_set(c, "limits.remote_writers", "1", NULL, 0), 0);
+	assert_int_equal(apus_participant_create(c, &p, NULL, 0), 0);
+	apus_config_destroy(c);
+	assert_int_equal(apus_reader_create(p, &a, &r[0]), 0);
+	assert_int_equal(apus_reader_create(p, &b, &r[1]), 0);
+	assert_int_equal(apus_writer_create(other, &a, &w[0]), 0);
+	assert_int_equal(apus_writer_create(other, &b, &w[1]), 0);
+	assert_int_equal(await_matched(r, 1), 1);
+	first = apus_reader_matched(r[0]) ? 0 : 1;
+	apus_writer_destroy(w[first]);
+	for (int i = 0; i < 10000 && apus_reader_matched(r[!first]) == 0; i++)
+		usleep(1000);
+	assert_int_equal(apus_reader_matched(r[!first]), 1);
+	assert_int_equal(apus_reader_matched(r[first]), 0);
+	assert_int_equal(apus_participant_destroy(other), 0);
+	assert_int_equal(apus_participant_destroy(p), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -400,6 +445,7 @@ int main(void)
 		cmocka_unit_test(test_fork),
 		cmocka_unit_test(test_blocking),
 		cmocka_unit_test(test_default_config),
+		cmocka_unit_test(test_room_for_what_was_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,6 +27,9 @@ struct world {
 	struct sent log[LOG_MAX];
 	uint32_t count;
 	int write_result;
+	uint32_t request_count; /* for what had been refused; and the latest */
+	struct apus_guid requested;
+	apus_seq requested_from;
 	uint8_t last[APUS_WIRE_RECORD_PAYLOAD_MAX];
 };
 
@@ -60,6 +63,15 @@ static int record_write(void *user, struct apus_eid writer, const struct apus_gu
 	return 0;
 }
 
+static void record_request(void *user, const struct apus_guid *writer, apus_seq from)
+{
+	struct world *w = user;
+
+	w->request_count++;
+	w->requested = *writer;
+	w->requested_from = from;
+}
+
 static struct apus_dp_addr group(void)
 {
 	return apus_dp_addr_v4((uint8_t[]){239, 255, 0, 1}, 7400);
@@ -75,7 +87,7 @@ static void open_world_as(struct world *w, uint32_t self, bool multicast,
 {
 	struct apus_ctl_graph_config gc = fixture_config();
 	struct apus_wire_participant_record record = fixture_participant(self);
-	struct apus_ctl_discovery_ops ops = {record_announcement, record_write, w};
+	struct apus_ctl_discovery_ops ops = {record_announcement, record_write, record_request, w};
 	struct apus_ctl_discovery_config dc = {.announce_period_ns = 3 * SEC,
 					       .burst_period_ns = 100 * MS,
 					       .burst_count = 3,
@@ -664,6 +676,64 @@ static void a_restart_under_the_same_address_is_somebody_new(void **state)
 	close_world(&w);
 }
 
+/* ---- room --------------------------------------------------------------------------------------- */
+
+/* Writer `key` of participant 1, heard under a number. */
+static int hear_writer(struct world *w, uint32_t key, apus_seq seq, struct apus_mono now)
+{
+	struct apus_prefix prefix = fixture_prefix(1);
+	struct apus_wire_endpoint_record e;
+
+	fixture_record(&e, 1, key, true, "t", "T", NULL);
+	return apus_ctl_discovery_on_endpoint(w->d, &e, &prefix, seq, now);
+}
+
+/* Room for 64 writers: two more are refused. Nothing is asked for before something goes, then once, from the lower
+ * number on, not again within a second, and not for ever. */
+static void what_found_no_room_is_asked_for_once_there_is(void **state)
+{
+	struct apus_prefix prefix = fixture_prefix(1);
+	struct apus_guid gone = fixture_guid(1, 3, true), other = fixture_guid(1, 4, true);
+	struct world w;
+
+	(void)state;
+	open_world(&w, false);
+	assert_true(hear(&w, 1, at(0)) > 0);
+	for (uint32_t i = 1; i <= 64; i++)
+		assert_int_equal(hear_writer(&w, i, 100 + i, at(0)), APUS_CTL_ADMITTED);
+	assert_int_equal(hear_writer(&w, 66, 166, at(0)), APUS_ELIMIT);
+	assert_int_equal(hear_writer(&w, 65, 165, at(0)), APUS_ELIMIT);
+	apus_ctl_discovery_turn(w.d, at(MS));
+	assert_int_equal(w.request_count, 0);
+
+	assert_int_equal(apus_ctl_discovery_on_endpoint_gone(w.d, &gone, &prefix, at(2 * MS)), 0);
+	apus_ctl_discovery_turn(w.d, at(2 * MS));
+	assert_int_equal(w.request_count, 1);
+	assert_int_equal(w.requested_from, 165);
+	assert_int_equal(apus_guid_eid(&w.requested).value, APUS_CTL_EID_PUBLICATIONS_WRITER);
+	assert_memory_equal(w.requested.bytes, prefix.bytes, sizeof(prefix.bytes));
+	apus_ctl_discovery_turn(w.d, at(2 * SEC));
+	assert_int_equal(w.request_count, 1);
+
+	/* One found room; the other is refused once more, and asked for when another goes. */
+	assert_int_equal(hear_writer(&w, 65, 165, at(2 * SEC)), APUS_CTL_ADMITTED);
+	assert_int_equal(hear_writer(&w, 66, 166, at(2 * SEC)), APUS_ELIMIT);
+	assert_int_equal(apus_ctl_discovery_on_endpoint_gone(w.d, &other, &prefix, at(2 * SEC)), 0);
+	apus_ctl_discovery_turn(w.d, at(2 * SEC));
+	assert_int_equal(w.request_count, 2);
+	assert_int_equal(w.requested_from, 166);
+	assert_int_equal(hear_writer(&w, 67, 167, at(2 * SEC)), APUS_CTL_ADMITTED);
+	assert_int_equal(hear_writer(&w, 66, 166, at(2 * SEC)), APUS_ELIMIT);
+	other = fixture_guid(1, 5, true);
+	assert_int_equal(apus_ctl_discovery_on_endpoint_gone(w.d, &other, &prefix, at(2 * SEC)), 0);
+	assert_true(apus_ctl_discovery_turn(w.d, at(2 * SEC + MS)).ns <= at(3 * SEC).ns);
+	assert_int_equal(w.request_count, 2);
+	apus_ctl_discovery_turn(w.d, at(3 * SEC));
+	assert_int_equal(w.request_count, 3);
+	assert_int_equal(apus_counter_get(&apus_ctl_discovery_counters(w.d)->asked_again), 3);
+	close_world(&w);
+}
+
 /* ---- our own ------------------------------------------------------------------------------------ */
 
 static void our_endpoints_are_written_changed_and_ended(void **state)
@@ -797,6 +867,7 @@ int main(void)
 		cmocka_unit_test(the_next_turn_is_not_after_the_first_lease),
 		cmocka_unit_test(a_restart_under_the_same_address_is_somebody_new),
 		cmocka_unit_test(our_endpoints_are_written_changed_and_ended),
+		cmocka_unit_test(what_found_no_room_is_asked_for_once_there_is),
 		cmocka_unit_test(lossy_shuffled_messages_converge_on_one_graph),
 	};
 

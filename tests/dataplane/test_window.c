@@ -477,6 +477,38 @@ static void forged_heartbeat_after_forged_data(void **state)
 	assert_int_equal(w.next, 11);
 }
 
+static void numbers_done_with_are_wanted_once_more(void **state)
+{
+	struct apus_dp_window w = started(APUS_DP_FROM_FIRST);
+	struct apus_wire_seqset set;
+	bool final;
+
+	(void)state;
+	heartbeat(&w, 1, 5);
+	for (apus_seq seq = 1; seq <= 4; seq++)
+		deliver(&w, seq);
+	assert_false(apus_dp_window_reopen(&w, 0));
+	assert_false(apus_dp_window_reopen(&w, 5)); /* not done with */
+	assert_int_equal(w.next, 5);
+	assert_true(apus_dp_window_reopen(&w, 3));
+	apus_dp_window_acknack(&w, &set, &final);
+	assert_int_equal(set.base, 3);
+	assert_int_equal(set.num_bits, 3);
+	assert_false(final);
+	assert_int_equal(apus_dp_window_check(&w, 2), APUS_DP_SEQ_DUPLICATE);
+	assert_int_equal(apus_dp_window_check(&w, 3), APUS_DP_SEQ_NEW_IN_ORDER);
+	/* A HEARTBEAT that says the same changes nothing, and what is gone by now ends the wait. */
+	heartbeat(&w, 1, 5);
+	assert_int_equal(w.next, 3);
+	heartbeat(&w, 5, 5);
+	assert_int_equal(w.next, 5);
+	deliver(&w, 5);
+	assert_int_equal(w.next, 6);
+	apus_dp_window_init(&w, false, APUS_DP_FROM_MATCH);
+	deliver(&w, 3);
+	assert_false(apus_dp_window_reopen(&w, 2));
+}
+
 static void best_effort(void **state)
 {
 	struct apus_dp_window w;
@@ -813,6 +845,7 @@ int main(void)
 		cmocka_unit_test(forged_data_after_a_forged_jump),
 		cmocka_unit_test(data_denies_a_jump),
 		cmocka_unit_test(forged_heartbeat_after_forged_data),
+		cmocka_unit_test(numbers_done_with_are_wanted_once_more),
 		cmocka_unit_test(best_effort),
 		cmocka_unit_test(random_operations),
 	};
