@@ -42,7 +42,8 @@ struct peer {
 	uint64_t sent_bytes;
 	bool knows_us; /* traffic of it for us has been seen */
 	bool proved;   /* and it was an answer that only its address could give */
-	apus_seq refused[2]; /* [is_writer] lowest number of a record there was no room for; 0: none */
+	apus_seq refused
+		[2]; /* [is_writer] lowest number of a record there was no room for; 0: none */
 
 	/* The announcement that is believed, and one that contradicts it. */
 	apus_seq seq, suspect_seq;
@@ -430,8 +431,7 @@ static void ask_participant(struct apus_ctl_discovery *d, const struct apus_ctl_
 	struct peer *peer = peer_of(d, p);
 
 	for (int is_writer = 0; is_writer < 2; is_writer++) {
-		struct apus_guid writer =
-			apus_guid_make(&p->record.prefix, sedp_writer(is_writer));
+		struct apus_guid writer = apus_guid_make(&p->record.prefix, sedp_writer(is_writer));
 		apus_seq from = peer->refused[is_writer];
 
 		peer->refused[is_writer] = 0;

@@ -78,11 +78,11 @@ struct apus_ctl_discovery_counters {
 	struct apus_counter answers_withheld;   /**< by the rule of three */
 	struct apus_counter participants_heard; /**< announcements believed */
 	struct apus_counter own;                /**< our own, looped back */
-	struct apus_counter foreign;  /**< refused: another domain, or another sender's record */
+	struct apus_counter foreign;     /**< refused: another domain, or another sender's record */
 	struct apus_counter asked_again; /**< for records that had been refused for want of room */
-	struct apus_counter orphans;  /**< endpoint of an unknown participant */
-	struct apus_counter lapsed;   /**< participants whose lease ran out */
-	struct apus_counter departed; /**< participants that said good-bye */
+	struct apus_counter orphans;     /**< endpoint of an unknown participant */
+	struct apus_counter lapsed;      /**< participants whose lease ran out */
+	struct apus_counter departed;    /**< participants that said good-bye */
 };
 
 /**

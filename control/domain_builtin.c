@@ -298,10 +298,8 @@ static void ask_again(void *user, const struct apus_guid *writer, apus_seq from)
 
 struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p)
 {
-	return (struct apus_ctl_discovery_ops){.announce = announce,
-					       .write = write_builtin,
-					       .ask_again = ask_again,
-					       .user = p};
+	return (struct apus_ctl_discovery_ops){
+		.announce = announce, .write = write_builtin, .ask_again = ask_again, .user = p};
 }
 
 /* --- life ---------------------------------------------------------------------------------------- */
