@@ -15,7 +15,22 @@
 
 uint64_t apus_dp_index_hash(const void *text, size_t bytes)
 {
-	return XXH3_64bits(text, bytes);
+	uint64_t word = 0;
+	uint32_t low, high;
+
+	if (bytes > APUS_DP_INDEX_EXACT_BYTES)
+		return XXH3_64bits(text, bytes);
+	/* All of it in one word, mixed by steps that can be undone. */
+	if (bytes >= sizeof(low)) {
+		memcpy(&low, text, sizeof(low));
+		memcpy(&high, (const char *)text + bytes - sizeof(high), sizeof(high));
+		word = (uint64_t)high << 32 | low;
+	} else {
+		memcpy(&word, text, bytes);
+	}
+	word = (word ^ word >> 32) * UINT64_C(0xd6e8feb86659fd93);
+	word = (word ^ word >> 32) * UINT64_C(0xd6e8feb86659fd93);
+	return word ^ word >> 32;
 }
 
 /* A match under way. */
@@ -50,7 +65,8 @@ static void look_up_value(struct matching *m, const struct apus_dp_index_column 
 		const struct apus_dp_index_value *v = &c->values[place];
 
 		if (v->key != key || v->text_bytes != text->length ||
-		    memcmp(c->texts + v->text_at, text->bytes, text->length) != 0)
+		    (text->length > APUS_DP_INDEX_EXACT_BYTES &&
+		     memcmp(c->texts + v->text_at, text->bytes, text->length) != 0))
 			continue;
 		if (v->count == 1)
 			try_filter(m, v->first);

@@ -69,6 +69,8 @@ uint32_t apus_dp_filter_index_match(const struct apus_dp_filter_index *index,
 				    const uint8_t *payload, size_t payload_bytes,
 				    uint32_t *passed_out, bool *unsure_out);
 
+/** Texts of up to so many bytes are equal where their lengths and hashes are. */
+#define APUS_DP_INDEX_EXACT_BYTES 8
 /** Hash of a text as hash columns hold it. */
 uint64_t apus_dp_index_hash(const void *text, size_t bytes);
 /** The first place a key can have in a table of `count` places; the following ones are tried in turn. */

@@ -4,6 +4,8 @@
  * backward-shift deletion, keys copied into one arena. Finding, adding and removing are O(1); nothing
  * is allocated after init. An index stays the same for as long as its key is in the table.
  *
+ * A bucket has the beginning of its key: of a short one, which most are, a search looks at nothing else.
+ *
  * Not synchronised; in the data plane the holder of the worker's turn owns it.
  */
 #ifndef APUS_DATAPLANE_KEYTABLE_H
@@ -15,17 +17,27 @@
 /** "No such key". */
 #define APUS_DP_NO_KEY UINT32_MAX
 
+/** Bytes of a key that stand in its bucket. */
+#define APUS_DP_KEYTABLE_HEAD 20
+
+struct apus_dp_keytable_bucket {
+	uint32_t place; /* index + 1; 0: empty */
+	uint32_t hash;  /* of the key, its lower bits */
+	uint32_t length;
+	uint8_t head[APUS_DP_KEYTABLE_HEAD];
+};
+
 struct apus_dp_keytable {
 	uint32_t capacity; /* keys */
 	uint32_t count;
 	uint32_t key_bytes_max; /* room per key */
 	uint32_t bucket_mask;   /* buckets - 1; buckets ≥ 2 * capacity, a power of two */
 	uint32_t free_count;
-	uint32_t *buckets;      /* index or APUS_DP_NO_KEY */
+	uint32_t rest_bytes; /* of the longest key, behind its head */
+	struct apus_dp_keytable_bucket *buckets;
 	uint32_t *free_indices; /* stack */
-	uint64_t *hashes;       /* per index */
-	uint32_t *lengths;      /* per index */
-	uint8_t *keys;          /* capacity * key_bytes_max */
+	uint32_t *hashes;       /* per index */
+	uint8_t *rests;         /* capacity * rest_bytes */
 };
 
 /** Allocates a table for `capacity` (≥ 1) keys of at most key_bytes_max bytes. Returns 0 or APUS_ENOMEM. */

@@ -47,7 +47,8 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	w->states = aligned_alloc(APUS_CACHE_LINE, config->match_max * sizeof(*w->states));
 	w->order = calloc(config->match_max, sizeof(*w->order));
 	w->order_new = calloc(config->match_max, sizeof(*w->order_new));
-	w->destinations = calloc(config->match_max, sizeof(*w->destinations));
+	w->destinations =
+		aligned_alloc(APUS_CACHE_LINE, config->match_max * sizeof(*w->destinations));
 	w->owing = calloc(config->match_max, sizeof(*w->owing));
 	for (w->by_addr_mask = 7; w->by_addr_mask < 2 * config->match_max;)
 		w->by_addr_mask = 2 * w->by_addr_mask + 1;

@@ -185,7 +185,7 @@ struct apus_dp_writer_state {
 
 /** Readers behind one address, served by one datagram. */
 struct apus_dp_destination {
-	struct apus_dp_addr addr;
+	struct apus_dp_addr addr APUS_CACHE_ALIGNED;
 	struct apus_prefix prefix;
 	struct apus_eid eid;  /* of the reader if it is the only one, else 0 */
 	bool one_participant; /* `prefix` is valid */
@@ -193,7 +193,9 @@ struct apus_dp_destination {
 	bool hash_only_dispose;
 	bool inline_qos;                 /* some reader wants key hash and QoS with every sample */
 	bool filtered;                   /* every reader has a predicate: a sample may stay here */
+	bool filter_info;                /* some reader's samples carry the verdict of its filter */
 	uint32_t first_state;            /* some reader of it, for the heartbeat decision */
+	uint64_t visited;                /* the send that has chosen it last */
 	uint32_t first_idx, state_count; /* its readers: of writer_filtering.by_destination */
 	struct apus_dp_recent repaired;  /* what a group was sent again */
 };
@@ -226,7 +228,6 @@ struct apus_dp_writer_filtering {
 		visits; /* destinations: those that are always sent to, then those of the present send */
 	uint32_t open_count, visit_count; /* of them */
 	uint64_t visit;                   /* number of the present send */
-	uint64_t *visited;                /* by destination: the send that has chosen it last */
 	uint32_t gap_cursor;              /* place in `order` where telling of GAPs goes on */
 	uint32_t lazy_count;              /* states that are lazy */
 };

@@ -216,6 +216,7 @@ static void add_destination(struct apus_dp_writer *w, uint32_t idx, const struct
 		d->reliable |= s->reliable;
 		d->hash_only_dispose &= s->hash_only_dispose;
 		d->inline_qos |= s->inline_qos;
+		d->filter_info |= s->filter_info;
 		d->one_participant =
 			d->one_participant && apus_prefix_equal(&d->prefix, &s->prefix);
 		return;
@@ -232,6 +233,7 @@ static void add_destination(struct apus_dp_writer *w, uint32_t idx, const struct
 		.filtered = s->predicate || w->config.directed,
 		.hash_only_dispose = s->hash_only_dispose,
 		.inline_qos = s->inline_qos,
+		.filter_info = s->filter_info,
 		.first_state = idx,
 	};
 }

@@ -43,9 +43,8 @@ int apus_dp_writer_filter_init(struct apus_dp_writer *w)
 	f->followers = calloc(n, sizeof(*f->followers));
 	f->by_destination = calloc(n, sizeof(*f->by_destination));
 	f->visits = calloc(n, sizeof(*f->visits));
-	f->visited = calloc(n, sizeof(*f->visited));
 	return f->verdicts && f->many && f->to && f->passed && f->first && f->followers &&
-			       f->by_destination && f->visits && f->visited
+			       f->by_destination && f->visits
 		       ? 0
 		       : APUS_ENOMEM;
 }
@@ -62,7 +61,6 @@ void apus_dp_writer_filter_fini(struct apus_dp_writer *w)
 	free(f->followers);
 	free(f->by_destination);
 	free(f->visits);
-	free(f->visited);
 }
 
 /* Groups the states of one filter: first[id] … first[id + 1] of `followers`. A counting sort. */
@@ -230,10 +228,11 @@ void apus_dp_writer_choose(struct apus_dp_writer *w)
 
 static void choose(struct apus_dp_writer *w, uint32_t destination)
 {
-	if (w->filtering.visited[destination] == w->filtering.visit)
+	struct apus_dp_destination *d = &w->destinations[destination];
+
+	if (d->visited == w->filtering.visit)
 		return;
-	w->filtering.visited[destination] = w->filtering.visit;
-	__builtin_prefetch(&w->destinations[destination]);
+	d->visited = w->filtering.visit;
 	w->filtering.visits[w->filtering.visit_count++] = destination;
 }
 
@@ -256,8 +255,10 @@ bool apus_dp_writer_judge(struct apus_dp_writer *w, uint32_t slot)
 		for (uint32_t k = f->first[id]; k < f->first[id + 1]; k++) {
 			const struct apus_dp_writer_follower *to = &f->followers[k];
 
-			__builtin_prefetch(&w->states[to->state]);
-			__builtin_prefetch(&w->states[to->state].covered);
+			if (w->config.reliable) {
+				__builtin_prefetch(&w->states[to->state]);
+				__builtin_prefetch(&w->states[to->state].covered);
+			}
 			note_passed(w, slot, to->state);
 			if (to->destination != UINT32_MAX)
 				choose(w, to->destination);

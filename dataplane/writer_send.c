@@ -178,7 +178,7 @@ void apus_dp_writer_send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i
 			.hash_only = d->hash_only_dispose,
 			.inline_qos = d->inline_qos,
 			.states = w->filtering.by_destination + d->first_idx,
-			.state_count = d->state_count,
+			.state_count = d->filter_info ? d->state_count : 0,
 		};
 
 		apus_dp_writer_put_sample(w, slot, &target);
@@ -206,9 +206,10 @@ static void send_markers(struct apus_dp_writer *w, uint32_t destination, apus_se
 	}
 }
 
-/* Sends changes to a destination, and one HEARTBEAT. */
+/* Sends changes to a destination, and one HEARTBEAT. wanted: it is known that somebody there wants them all.
+ * Of readers that are not reliable nothing is looked at then: of many, their states are in no cache. */
 static void send_to(struct apus_dp_writer *w, apus_seq from, uint32_t first, uint32_t i,
-		    struct apus_mono now)
+		    bool wanted, struct apus_mono now)
 {
 	const struct apus_dp_destination *d = &w->destinations[i];
 	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
@@ -216,9 +217,10 @@ static void send_to(struct apus_dp_writer *w, apus_seq from, uint32_t first, uin
 	struct apus_dp_writer_state *s = apus_dp_writer_windowed(w, i);
 	apus_seq next = from, last = w->sent;
 
-	apus_dp_writer_settle_behind(w, i, from - 1);
+	if (d->reliable)
+		apus_dp_writer_settle_behind(w, i, from - 1);
 	for (uint32_t slot = first; slot != NONE; slot = w->cache.entries[slot].next) {
-		if (!apus_dp_writer_wanted(w, slot, i)) {
+		if (!wanted && !apus_dp_writer_wanted(w, slot, i)) {
 			apus_counter_add(&w->counters.filtered, 1);
 			continue;
 		}
@@ -272,11 +274,12 @@ void apus_dp_writer_send(struct apus_dp_writer *w, apus_seq from, uint32_t first
 			 struct apus_mono now)
 {
 	if (w->chosen)
+		/* A single sample was chosen for. */
 		for (uint32_t i = 0; i < w->filtering.visit_count; i++)
-			send_to(w, from, first, w->filtering.visits[i], now);
+			send_to(w, from, first, w->filtering.visits[i], from == w->sent, now);
 	else
 		for (uint32_t i = 0; i < w->destination_count; i++)
-			send_to(w, from, first, i, now);
+			send_to(w, from, first, i, false, now);
 	if (w->filtering.lazy_count && !apus_dp_timer_armed(&w->gap_timer))
 		apus_dp_wheel_arm(&w->worker->wheel, &w->gap_timer,
 				  apus_mono_add(now, APUS_DP_GAP_FLUSH_NS));

@@ -50,11 +50,10 @@ uint32_t apus_dp_writer_overhead(const struct apus_dp_writer *w, bool alone)
 struct apus_dp_writer_state *apus_dp_writer_windowed(struct apus_dp_writer *w, uint32_t destination)
 {
 	const struct apus_dp_destination *d = &w->destinations[destination];
-	struct apus_dp_writer_state *s = &w->states[d->first_state];
 
-	if (d->eid.value == 0 || !s->reliable || !has_window(w))
+	if (d->eid.value == 0 || !d->reliable || !has_window(w))
 		return NULL;
-	return s;
+	return &w->states[d->first_state];
 }
 
 bool apus_dp_writer_window_admits(struct apus_dp_writer *w, struct apus_dp_writer_state *s,

@@ -55,9 +55,8 @@ static uint32_t lay_steps(const struct layout *l, struct apus_wire_step *steps)
 /* Integers around the ends that the tests use. */
 static uint32_t some_integer(void)
 {
-	static const uint32_t values[] = {0,          1,          49,         50,
-					  51,         0x7fffffff, 0x80000000, 0x80000001,
-					  0xffffffff, 0xffffffce};
+	static const uint32_t values[] = {
+		0, 1, 49, 50, 51, 0x7fffffff, 0x80000000, 0x80000001, 0xffffffff, 0xffffffce};
 
 	return values[below(10)];
 }
@@ -109,7 +108,8 @@ static void put_u32(uint8_t *at, uint32_t value)
 /* A payload of the layout; the string has `length` bytes with its NUL. Returns its size. */
 static size_t some_payload(const struct layout *l, uint8_t *p)
 {
-	static const char *const words[] = {"RED", "REDG", "GREEN", "RE", "", "MAGENTA", "DGREENBL", "XRED"};
+	static const char *const words[] = {"RED", "REDG",    "GREEN",    "RE",
+					    "",    "MAGENTA", "DGREENBL", "XRED"};
 	const char *word = words[below(4) ? 0 : below(8)];
 	uint32_t length = (uint32_t)strlen(word) + 1;
 	size_t at = 4;
