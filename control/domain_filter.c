@@ -2,10 +2,9 @@
 /*
  * Filter classes of the application (apus/filter_class.h): the registry, and compiled forms as predicates.
  *
- * One instance a worker. Compiling and finalising happen in control's thread or the caller's, evaluation
- * under the worker's turn, so each instance has a mutex that serialises them. It is the one lock on the
- * data plane, paid by samples of custom filters alone, and contended only while that very instance compiles
- * or finalises.
+ * An instance has one compiled form at a time, which one worker evaluates. It compiles before the form is published
+ * and finalises when no worker can see it any more, so its callbacks follow one another without a lock; publication
+ * and reclaim order them. An instance that has nothing to do waits for the next form.
  *
  * A class counts its compiled forms; while there are any it stays.
  */
@@ -23,24 +22,19 @@
 #define WAIT_STEPS   100
 #define WAIT_STEP_US 1000
 
-struct instance {
-	pthread_mutex_t lock; /* around every callback */
-	void *instance;
-};
-
 struct apus_ctl_filter_class {
 	struct apus_ctl_filter_class *next;
 	struct apus_filter_class c; /* `name` is ours */
 	/* Compiled forms. Under the participant's lock, but raised without it while a reader compiles. */
 	_Atomic uint32_t uses;
-	uint32_t instance_count;
-	struct instance instances[];
+	_Atomic(void *) spare; /* an instance without a form; taken and left by exchange */
+	struct apus_filter_limits limits;
 };
 
 /* What a custom predicate stands for. */
 struct compiled {
 	struct apus_ctl_filter_class *class;
-	struct instance *instance;
+	void *instance;
 	const struct apus_type *type;
 	void *form;
 };
@@ -48,22 +42,39 @@ struct compiled {
 static enum apus_dp_verdict evaluate(void *context, const uint8_t *payload, size_t payload_bytes)
 {
 	struct compiled *k = context;
-	int result;
+	int result = k->class->c.evaluate(k->instance, k->form, k->type, payload, payload_bytes);
 
-	pthread_mutex_lock(&k->instance->lock);
-	result = k->class->c.evaluate(k->instance->instance, k->form, k->type, payload,
-				      payload_bytes);
-	pthread_mutex_unlock(&k->instance->lock);
 	return result < 0 ? APUS_DP_ERROR : result > 0 ? APUS_DP_PASS : APUS_DP_REJECT;
+}
+
+static void *take_spare(struct apus_ctl_filter_class *class)
+{
+	/* acquire, pairs with leave_instance(): what its callbacks did before is seen. */
+	return atomic_exchange_explicit(&class->spare, NULL, memory_order_acquire);
+}
+
+static void *take_instance(struct apus_ctl_filter_class *class)
+{
+	void *instance = take_spare(class);
+
+	return instance ? instance : class->c.create(&class->limits, class->c.user);
+}
+
+static void leave_instance(struct apus_ctl_filter_class *class, void *instance)
+{
+	/* acq_rel: release pairs with take_instance(); acquire, as one that waits there is destroyed here. */
+	void *other = atomic_exchange_explicit(&class->spare, instance, memory_order_acq_rel);
+
+	if (other)
+		class->c.destroy(other);
 }
 
 static void release(void *context)
 {
 	struct compiled *k = context;
 
-	pthread_mutex_lock(&k->instance->lock);
-	k->class->c.finalize(k->instance->instance, k->form);
-	pthread_mutex_unlock(&k->instance->lock);
+	k->class->c.finalize(k->instance, k->form);
+	leave_instance(k->class, k->instance);
 	/* release, pairs with the acquire in unregister: finalize() has returned. */
 	atomic_fetch_sub_explicit(&k->class->uses, 1, memory_order_release);
 	free(k);
@@ -87,9 +98,12 @@ static int compile_form(struct compiled *k, const struct apus_filter_source *sou
 {
 	int result;
 
-	pthread_mutex_lock(&k->instance->lock);
-	result = k->class->c.compile(k->instance->instance, source, &k->form);
-	pthread_mutex_unlock(&k->instance->lock);
+	k->instance = take_instance(k->class);
+	if (!k->instance)
+		return APUS_ENOMEM;
+	result = k->class->c.compile(k->instance, source, &k->form);
+	if (result != 0)
+		leave_instance(k->class, k->instance);
 	return result > 0 ? APUS_EFILTER : result;
 }
 
@@ -102,13 +116,13 @@ int apus_ctl_domain_compile_custom(void *user, const char *class_name,
 	struct compiled *k;
 	int result;
 
+	(void)context; /* whoever asks has a form, and so an instance, for each */
 	if (!class)
 		return APUS_ENOENT;
 	k = calloc(1, sizeof(*k));
 	if (!k)
 		return APUS_ENOMEM;
 	k->class = class;
-	k->instance = &class->instances[context < class->instance_count ? context : 0];
 	k->type = source->type;
 	result = compile_form(k, source);
 	if (result < 0) {
@@ -133,10 +147,10 @@ bool apus_ctl_domain_knows_class(const struct apus_participant *p, const char *n
 
 static void destroy_class(struct apus_ctl_filter_class *class)
 {
-	for (uint32_t i = 0; i < class->instance_count; i++) {
-		class->c.destroy(class->instances[i].instance);
-		pthread_mutex_destroy(&class->instances[i].lock);
-	}
+	void *spare = take_spare(class);
+
+	if (spare)
+		class->c.destroy(spare);
 	free((char *)(uintptr_t) class->c.name);
 	free(class);
 }
@@ -144,29 +158,23 @@ static void destroy_class(struct apus_ctl_filter_class *class)
 static struct apus_ctl_filter_class *make_class(const struct apus_participant *p,
 						const struct apus_filter_class *c)
 {
-	const struct apus_filter_limits limits = {
-		.expression_max_count = p->config.filter_unique,
-		.expression_max_length = p->config.filter_expression_bytes,
-		.parameter_max_count_per_expression = p->config.filter_parameters,
-		.parameter_max_length = p->config.filter_parameter_bytes,
-	};
-	struct apus_ctl_filter_class *class =
-		calloc(1, sizeof(*class) + p->worker_count * sizeof(class->instances[0]));
+	struct apus_ctl_filter_class *class = calloc(1, sizeof(*class));
 
 	if (!class)
 		return NULL;
 	class->c = *c;
 	class->c.name = strdup(c->name);
-	for (uint32_t i = 0; class->c.name && i < p->worker_count; i++) {
-		struct instance *instance = &class->instances[i];
-
-		instance->instance = c->create(&limits, c->user);
-		if (!instance->instance)
-			break;
-		pthread_mutex_init(&instance->lock, NULL);
-		class->instance_count++;
-	}
-	if (class->instance_count == p->worker_count)
+	class->limits = (struct apus_filter_limits){
+		.expression_max_count = 1,
+		.expression_max_length = p->config.filter_expression_bytes,
+		.parameter_max_count_per_expression = p->config.filter_parameters,
+		.parameter_max_length = p->config.filter_parameter_bytes,
+	};
+	/* A class that cannot make one is found out now. */
+	if (class->c.name)
+		leave_instance(class, take_instance(class));
+	/* Relaxed: nobody else has seen the class. */
+	if (atomic_load_explicit(&class->spare, memory_order_relaxed))
 		return class;
 	destroy_class(class);
 	return NULL;

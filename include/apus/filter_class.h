@@ -7,8 +7,10 @@
  * gives an expression, which Apus hands on as it stands. Writers in participants where a class of that name
  * is registered filter for the reader; others send it everything, and the reader filters.
  *
- * There is one instance of a class for each worker of the participant; its callbacks are serialised, so a
- * class needs no locks for what an instance owns. Callbacks must be quick, must not call Apus (but for
+ * An instance of a class has one compiled form at a time, and only one worker evaluates it; a filter that several
+ * workers evaluate is compiled by an instance for each. The callbacks of an instance follow one another, though not
+ * all in the same thread, so a class needs no locks for what an instance owns, and none is taken around them; those of
+ * several instances run at the same time. Callbacks must be quick, must not call Apus (but for
  * apus_type_decode() and apus_type_view()), and `evaluate` should not allocate: everything can be allocated
  * by `create` from the limits it is given.
  */
@@ -23,7 +25,7 @@ extern "C" {
 
 /** What an instance has to hold at once, and how large it may be. */
 struct apus_filter_limits {
-	uint32_t expression_max_count;  /**< compiled forms alive */
+	uint32_t expression_max_count;  /**< compiled forms alive: 1 */
 	uint32_t expression_max_length; /**< bytes, without the NUL */
 	uint32_t parameter_max_count_per_expression;
 	uint32_t parameter_max_length; /**< bytes, without the NUL */
@@ -41,7 +43,8 @@ struct apus_filter_source {
 /** A filter class. All callbacks are needed. */
 struct apus_filter_class {
 	const char *name; /**< not empty; unique within the participant */
-	/** Makes an instance; NULL fails the registration. */
+	/** Makes an instance; any thread. NULL fails the registration, for which one is made, or the filter that
+	 *  needs one more. */
 	void *(*create)(const struct apus_filter_limits *limits, void *user);
 	/** Ends one; no compiled form of it is left. */
 	void (*destroy)(void *instance);
@@ -53,7 +56,8 @@ struct apus_filter_class {
 	 *  an error, which drops it at a reader and lets it pass at a writer. */
 	int (*evaluate)(void *instance, const void *compiled, const struct apus_type *type,
 			const void *payload, size_t payload_bytes);
-	/** Ends a compiled form: the filter was changed, or its endpoint is gone. */
+	/** Ends a compiled form: the filter was changed, or its endpoint is gone. The instance may be given
+	 *  another one then. */
 	void (*finalize)(void *instance, void *compiled);
 	void *user; /**< handed to `create` */
 };
