@@ -18,6 +18,8 @@
 
 /** Largest file of settings read. */
 #define FILE_BYTES_MAX 65536
+/** Where a Discovery Server of Fast DDS listens by default. */
+#define SERVER_PORT 11811
 
 struct apus_config {
 	struct apus_ctl_config parsed;
@@ -210,6 +212,23 @@ static bool take_peer(struct apus_ctl_config *config, char *item)
 	return parse_peer(item, &config->peer[config->peer_count++]);
 }
 
+/* Without a port: the one that servers listen at unless told otherwise. None is named twice. */
+static bool take_server(struct apus_ctl_config *config, char *item)
+{
+	struct apus_ctl_peer *server = &config->server[config->server_count];
+
+	if (config->server_count == APUS_CTL_SERVERS_MAX || !parse_peer(item, server))
+		return false;
+	if (server->port == 0)
+		server->port = SERVER_PORT;
+	for (uint32_t i = 0; i < config->server_count; i++)
+		if (config->server[i].port == server->port &&
+		    strcmp(config->server[i].host, server->host) == 0)
+			return false;
+	config->server_count++;
+	return true;
+}
+
 static bool take_core(struct apus_ctl_config *config, char *item)
 {
 	int64_t core;
@@ -332,6 +351,10 @@ static bool store_list(const struct apus_ctl_setting *s, const char *value,
 		copy.peer_count = 0;
 		take = take_peer;
 		break;
+	case APUS_CTL_KIND_SERVERS:
+		copy.server_count = 0;
+		take = take_server;
+		break;
 	case APUS_CTL_KIND_CORES:
 		copy.worker_core_count = 0;
 		take = take_core;
@@ -367,6 +390,7 @@ static bool store(struct apus_ctl_config *config, const struct apus_ctl_setting 
 		/* A participant's name must fit its record; an interface list may be longer. */
 		return store_text(value, at == config->participant_name ? 255 : APUS_CTL_TEXT_BYTES,
 				  at);
+	case APUS_CTL_KIND_SERVERS:
 	case APUS_CTL_KIND_PEERS:
 	case APUS_CTL_KIND_CORES:
 	case APUS_CTL_KIND_ALLOW:
@@ -448,6 +472,8 @@ int apus_ctl_config_check(const struct apus_ctl_config *config, char *why, size_
 	if (config->worker_core_count && config->worker_core_count < config->worker_count)
 		return complain(to, "worker.cores: names %u cores for %u workers",
 				config->worker_core_count, config->worker_count);
+	if (config->super_client && config->server_count == 0)
+		return complain(to, "discovery.super_client: there are no discovery.servers");
 	if (config->history_samples_per_instance > config->history_samples)
 		return complain(to,
 				"history.samples_per_instance: %u is more than history.samples, %u",

@@ -11,9 +11,10 @@
 
 #include <apus/config.h>
 
+#include "control/discovery.h"
 #include "control/locators.h"
 
-/** Most initial peers, worker cores, and the longest text of a list setting. */
+/** Most initial peers, Discovery Servers, worker cores, and the longest text of a list setting. */
 #define APUS_CTL_PEERS_MAX  64
 #define APUS_CTL_CORES_MAX  64
 #define APUS_CTL_HOST_BYTES 255
@@ -60,6 +61,11 @@ struct apus_ctl_config {
 	bool addresses_wildcard; /**< 0.0.0.0 stands for where an announcement came from */
 	uint32_t multicast;      /**< enum apus_ctl_multicast */
 	uint32_t multicast_ttl;
+	char servers[APUS_CTL_TEXT_BYTES +
+		     1]; /**< Discovery Servers of Fast DDS to be a client of */
+	struct apus_ctl_peer server[APUS_CTL_SERVERS_MAX]; /**< each with a port */
+	uint32_t server_count;
+	bool super_client; /**< servers tell everything, not only what matches our endpoints */
 	char peers[APUS_CTL_TEXT_BYTES + 1];
 	struct apus_ctl_peer peer[APUS_CTL_PEERS_MAX];
 	uint32_t peer_count;

@@ -5,7 +5,7 @@
  * Per participant it keeps, beside the graph's slot of the same number, when it was heard, whether it has
  * proved itself, what went in and out, and when it is to be answered.
  */
-#include "control/discovery.h"
+#include "control/discovery_internal.h"
 
 #include <stdlib.h>
 
@@ -31,65 +31,6 @@
 /* Room may come and go often: refused records are asked for again at most so often. */
 #define ASK_REFUSED_NS APUS_NS_PER_SEC
 
-#define NEVER ((struct apus_mono){INT64_MAX})
-
-/* What discovery knows of a participant besides its record. */
-struct peer {
-	struct apus_mono heard;
-	struct apus_mono answer_due; /* 0: nothing is owed */
-	struct apus_dp_addr before;  /* scratch of apus_ctl_discovery_set_policy() */
-	uint64_t received_bytes;     /* since its address is known */
-	uint64_t sent_bytes;
-	bool knows_us; /* traffic of it for us has been seen */
-	bool proved;   /* and it was an answer that only its address could give */
-	apus_seq refused
-		[2]; /* [is_writer] lowest number of a record there was no room for; 0: none */
-
-	/* The announcement that is believed, and one that contradicts it. */
-	apus_seq seq, suspect_seq;
-	struct apus_wall stamp, suspect_stamp;
-	struct apus_mono suspected; /* 0: nothing is */
-};
-
-/* An encoded payload. */
-struct payload {
-	size_t bytes;
-	uint8_t at[APUS_WIRE_RECORD_PAYLOAD_MAX];
-};
-
-struct apus_ctl_discovery {
-	struct apus_ctl_discovery_config config;
-	struct apus_ctl_discovery_ops ops;
-	struct apus_ctl_discovery_counters counters;
-	struct apus_ctl_graph *graph;
-	struct apus_guid guid; /* our own */
-	struct apus_prefix prefix;
-	struct apus_dp_addr *peers;
-	struct peer *peer; /* by participant slot */
-
-	struct payload self;
-	struct payload scratch;
-	struct apus_mono next_announcement;
-	struct apus_mono last_multicast; /* 0: none yet */
-	struct apus_mono
-		crowd_since; /* answers that a multicast could have stood for are counted */
-	uint32_t crowd_answers;
-	struct apus_mono answers_since; /* begin of the present ANSWER_PAUSE_NS */
-	uint32_t answers_sent;          /* in it */
-	struct apus_mono next_expiry;   /* not after the first lease that can run out */
-	struct apus_mono next_answer;   /* not after the first answer due */
-	uint32_t burst_left;
-	uint64_t random;
-	bool any_refused;              /* some peer has a refused record */
-	uint64_t freed_seen;           /* of the graph, when the latest was refused, or asked for */
-	struct apus_mono next_refused; /* not before it are they asked for again */
-};
-
-static struct apus_mono earlier(struct apus_mono a, struct apus_mono b)
-{
-	return apus_mono_before(a, b) ? a : b;
-}
-
 /* xorshift64*; quality is of no concern, only that two participants differ. */
 static int64_t random_below(struct apus_ctl_discovery *d, int64_t bound)
 {
@@ -97,11 +38,6 @@ static int64_t random_below(struct apus_ctl_discovery *d, int64_t bound)
 	d->random ^= d->random << 25;
 	d->random ^= d->random >> 27;
 	return (int64_t)((d->random * UINT64_C(2685821657736338717)) >> 33) % bound;
-}
-
-static struct peer *peer_of(struct apus_ctl_discovery *d, const struct apus_ctl_participant *p)
-{
-	return &d->peer[p->idx];
 }
 
 static struct apus_eid sedp_writer(bool is_writer)
@@ -112,16 +48,33 @@ static struct apus_eid sedp_writer(bool is_writer)
 
 /* ---- life --------------------------------------------------------------------------------------- */
 
-static int encode_self(struct apus_ctl_discovery *d,
-		       const struct apus_wire_participant_record *self)
+static int encode_into(struct apus_ctl_discovery *d,
+		       const struct apus_wire_participant_record *self, struct payload *out)
 {
 	int bytes = apus_wire_participant_encode(self, d->scratch.at, sizeof(d->scratch.at));
 
 	if (bytes < 0)
 		return bytes;
-	d->self.bytes = (size_t)bytes;
-	memcpy(d->self.at, d->scratch.at, d->self.bytes);
+	out->bytes = (size_t)bytes;
+	memcpy(out->at, d->scratch.at, out->bytes);
 	return 0;
+}
+
+static int encode_self(struct apus_ctl_discovery *d,
+		       const struct apus_wire_participant_record *self)
+{
+	int result = 0;
+
+	if (d->config.server_count) {
+		struct apus_wire_participant_record client = *self;
+
+		/* A server and what it tells others of us go by unicast. */
+		client.client = d->config.super_client ? APUS_WIRE_SUPER_CLIENT : APUS_WIRE_CLIENT;
+		memset(&client.metatraffic_multicast, 0, sizeof(client.metatraffic_multicast));
+		result = encode_into(d, &client, &d->client);
+		d->client_news = true;
+	}
+	return result ? result : encode_into(d, self, &d->self);
 }
 
 int apus_ctl_discovery_create(const struct apus_ctl_discovery_config *config,
@@ -133,8 +86,12 @@ int apus_ctl_discovery_create(const struct apus_ctl_discovery_config *config,
 	struct apus_ctl_discovery *d = calloc(1, sizeof(*d));
 	int result = APUS_ENOMEM;
 
-	if (!d)
-		return APUS_ENOMEM;
+	if (config->server_count > APUS_CTL_SERVERS_MAX)
+		result = APUS_ELIMIT;
+	if (!d || result == APUS_ELIMIT) {
+		free(d);
+		return result;
+	}
 	d->config = *config;
 	d->ops = *ops;
 	d->graph = graph;
@@ -144,6 +101,9 @@ int apus_ctl_discovery_create(const struct apus_ctl_discovery_config *config,
 	d->burst_left = config->burst_count;
 	d->next_announcement = now;
 	d->next_expiry = d->next_answer = NEVER;
+	d->next_server_retry = config->server_count ? now : NEVER;
+	for (uint32_t i = 0; i < config->server_count; i++)
+		d->server[i].addr = config->servers[i];
 	d->peers = calloc(config->peer_count + 1, sizeof(*d->peers));
 	d->peer = calloc(apus_ctl_graph_participant_capacity(graph), sizeof(*d->peer));
 	if (d->peers && d->peer)
@@ -155,6 +115,7 @@ int apus_ctl_discovery_create(const struct apus_ctl_discovery_config *config,
 	if (config->peer_count)
 		memcpy(d->peers, config->peers, config->peer_count * sizeof(*d->peers));
 	d->config.peers = d->peers;
+	d->config.servers = NULL; /* they are in d->server */
 	*discovery_out = d;
 	return 0;
 }
@@ -199,6 +160,8 @@ void apus_ctl_discovery_set_policy(struct apus_ctl_discovery *d,
 
 static void send_to(struct apus_ctl_discovery *d, const struct apus_dp_addr *to)
 {
+	if (d->client_news)
+		apus_ctl_discovery_tell_servers(d, true);
 	d->ops.announce(d->ops.user, to, &d->guid, d->self.at, d->self.bytes, false);
 	apus_counter_add(&d->counters.announcements_sent, 1);
 }
@@ -278,12 +241,14 @@ static void announce(struct apus_ctl_discovery *d, struct apus_mono now)
 {
 	struct apus_ctl_participant *p = NULL;
 
+	apus_ctl_discovery_tell_servers(d, true);
 	if (d->config.multicast.family)
 		send_multicast(d, now);
 	for (uint32_t i = 0; i < d->config.peer_count; i++)
 		send_to(d, &d->peers[i]);
 	while ((p = apus_ctl_graph_next_participant(d->graph, p)))
-		if (!p->local && !hears_multicast(d, p) && !is_configured(d, &p->metatraffic))
+		if (!p->local && is_peer(p) && !hears_multicast(d, p) &&
+		    !is_configured(d, &p->metatraffic))
 			send_directly(d, p);
 }
 
@@ -296,6 +261,9 @@ void apus_ctl_discovery_depart(struct apus_ctl_discovery *d)
 
 	if (bytes < 0)
 		return;
+	for (uint32_t i = 0; i < d->config.server_count; i++)
+		ops->announce_client(ops->user, &d->server[i].addr, &d->guid, d->scratch.at,
+				     (size_t)bytes, true);
 	if (d->config.multicast.family)
 		ops->announce(ops->user, &d->config.multicast, &d->guid, d->scratch.at,
 			      (size_t)bytes, true);
@@ -303,7 +271,7 @@ void apus_ctl_discovery_depart(struct apus_ctl_discovery *d)
 		ops->announce(ops->user, &d->peers[i], &d->guid, d->scratch.at, (size_t)bytes,
 			      true);
 	while ((p = apus_ctl_graph_next_participant(d->graph, p)))
-		if (!p->local && p->metatraffic.family && peer_of(d, p)->proved &&
+		if (!p->local && !is_server(p) && p->metatraffic.family && peer_of(d, p)->proved &&
 		    !is_configured(d, &p->metatraffic))
 			ops->announce(ops->user, &p->metatraffic, &d->guid, d->scratch.at,
 				      (size_t)bytes, true);
@@ -385,29 +353,39 @@ static void answer(struct apus_ctl_discovery *d, struct apus_mono now)
 
 /* ---- leases ------------------------------------------------------------------------------------- */
 
-/* When a participant's lease runs out. A lease of 0 never does. */
-static struct apus_mono expiry(const struct apus_ctl_participant *p, const struct peer *peer)
+/* Removes a participant that is known. A server that goes is sought again; what it told stays. */
+void apus_ctl_discovery_forget(struct apus_ctl_discovery *d, const struct apus_ctl_participant *p)
 {
-	return p->record.lease_ns > 0 ? apus_mono_add(peer->heard, p->record.lease_ns) : NEVER;
+	struct server *server = apus_ctl_discovery_server_of(d, p);
+	struct apus_prefix prefix = p->record.prefix;
+
+	if (server && server->answered) {
+		server->answered = false;
+		d->next_server_retry.ns = 0; /* at once */
+	}
+	apus_ctl_graph_remove_participant(d->graph, &prefix);
 }
 
 static void expire(struct apus_ctl_discovery *d, struct apus_mono now)
 {
 	struct apus_ctl_participant *p = apus_ctl_graph_next_participant(d->graph, NULL), *next;
+	bool any = false;
 
 	d->next_expiry = NEVER;
 	for (; p; p = next) {
 		struct apus_mono end = p->local ? NEVER : expiry(p, peer_of(d, p));
-		struct apus_prefix prefix = p->record.prefix;
 
 		next = apus_ctl_graph_next_participant(d->graph, p);
 		if (apus_mono_before(now, end)) {
 			d->next_expiry = earlier(d->next_expiry, end);
 			continue;
 		}
-		apus_ctl_graph_remove_participant(d->graph, &prefix);
+		apus_ctl_discovery_forget(d, p);
 		apus_counter_add(&d->counters.lapsed, 1);
+		any = true;
 	}
+	if (any)
+		apus_ctl_discovery_set_probe(d);
 }
 
 /* ---- what found no room ------------------------------------------------------------------------- */
@@ -466,6 +444,8 @@ struct apus_mono apus_ctl_discovery_turn(struct apus_ctl_discovery *d, struct ap
 
 	if (!apus_mono_before(now, d->next_expiry))
 		expire(d, now);
+	if (!apus_mono_before(now, d->next_server_retry))
+		apus_ctl_discovery_retry_servers(d, now);
 	if (!apus_mono_before(now, d->next_announcement)) {
 		announce(d, now);
 		d->burst_left -= d->burst_left > 0;
@@ -478,18 +458,11 @@ struct apus_mono apus_ctl_discovery_turn(struct apus_ctl_discovery *d, struct ap
 	if (!apus_mono_before(now, d->next_answer))
 		answer(d, now);
 	refused = ask_refused(d, now);
-	return earlier(earlier(d->next_announcement, d->next_expiry),
-		       earlier(d->next_answer, refused));
+	return earlier(earlier(d->next_announcement, d->next_server_retry),
+		       earlier(earlier(d->next_expiry, d->next_answer), refused));
 }
 
 /* ---- what comes in ------------------------------------------------------------------------------ */
-
-/* A participant at an address not seen before has proved nothing yet. */
-static void begin(struct peer *peer)
-{
-	peer->received_bytes = peer->sent_bytes = 0;
-	peer->knows_us = peer->proved = false;
-}
 
 /* What an announcement says about the life of a known participant. */
 enum life { SAME_LIFE, FORMER_LIFE, NEW_LIFE };
@@ -542,34 +515,35 @@ static int end_former_life(struct apus_ctl_discovery *d, const struct apus_ctl_p
 	case NEW_LIFE: break;
 	}
 	apus_counter_add(&d->counters.restarted, 1);
-	return apus_ctl_graph_remove_participant(d->graph, &heard->source);
+	apus_ctl_discovery_forget(d, p);
+	return 0;
 }
 
-int apus_ctl_discovery_on_participant(struct apus_ctl_discovery *d,
-				      const struct apus_wire_participant_record *record,
-				      const struct apus_ctl_heard *heard, struct apus_mono now)
+static int on_own_word(struct apus_ctl_discovery *d,
+		       const struct apus_wire_participant_record *record,
+		       const struct apus_ctl_heard *heard, struct apus_mono now)
 {
+	struct apus_ctl_participant *p = apus_ctl_graph_participant(d->graph, &heard->source);
+	const struct apus_ctl_source source = apus_ctl_discovery_source_of(d, record, &heard->from);
 	struct apus_dp_addr before = {0};
-	struct apus_ctl_participant *p;
 	struct peer *peer;
+	bool was_relayed;
 	int result;
 
-	if (apus_prefix_equal(&record->prefix, &d->prefix)) {
-		apus_counter_add(&d->counters.own, 1);
-		return APUS_EAGAIN;
+	/* Whoever used its name before spoke from elsewhere. */
+	if (p && source.role == APUS_CTL_SERVER && is_peer(p)) {
+		apus_ctl_discovery_forget(d, p);
+		p = NULL;
 	}
-	if (!apus_prefix_equal(&record->prefix, &heard->source))
-		return refuse_foreign(d, APUS_EPERM);
-	if (record->has_domain && record->domain != d->config.domain)
-		return refuse_foreign(d, APUS_EINVAL);
-	p = apus_ctl_graph_participant(d->graph, &heard->source);
-	if (p) {
+	was_relayed = p && is_relayed(p);
+	if (p && !was_relayed) {
 		result = end_former_life(d, p, record->vendor, heard, now);
 		if (result)
 			return result;
-		before = p->metatraffic;
 	}
-	result = apus_ctl_graph_add_participant_from(d->graph, record, &heard->from, &p);
+	if (p)
+		before = p->metatraffic;
+	result = apus_ctl_graph_add_participant_as(d->graph, record, &source, &p);
 	if (result < 0)
 		return result;
 	apus_counter_add(&d->counters.participants_heard, 1);
@@ -584,9 +558,53 @@ int apus_ctl_discovery_on_participant(struct apus_ctl_discovery *d,
 	peer->stamp = heard->stamp;
 	peer->received_bytes += heard->bytes;
 	d->next_expiry = earlier(d->next_expiry, expiry(p, peer));
-	if (!peer->knows_us)
+	if (was_relayed) { /* it may know us by the server's word only */
+		peer->knows_us = false;
+		apus_ctl_discovery_set_probe(d);
+	}
+	if (!peer->knows_us && is_peer(p))
 		owe_answer(d, peer, now);
 	return result;
+}
+
+int apus_ctl_discovery_on_participant(struct apus_ctl_discovery *d,
+				      const struct apus_wire_participant_record *record,
+				      const struct apus_ctl_heard *heard, struct apus_mono now)
+{
+	uint32_t server = 0;
+
+	if (apus_prefix_equal(&record->prefix, &d->prefix)) {
+		apus_counter_add(&d->counters.own, 1);
+		return APUS_EAGAIN;
+	}
+	if (!apus_prefix_equal(&record->prefix, &heard->source)) {
+		server = apus_ctl_discovery_trusted_bit(d, &heard->source);
+		if (!server)
+			return refuse_foreign(d, APUS_EPERM);
+	}
+	if (record->has_domain && record->domain != d->config.domain)
+		return refuse_foreign(d, APUS_EINVAL);
+	return server ? apus_ctl_discovery_on_relayed(d, record, heard, server, now)
+		      : on_own_word(d, record, heard, now);
+}
+
+/* Who a sender may tell of: itself, and a trusted server those it has told of. Nobody tells us of ourselves. */
+enum say { SAY_NOTHING, SAY_OWN, SAY_RELAYED, SAY_KNOWN };
+
+static enum say may_tell_of(struct apus_ctl_discovery *d, const struct apus_guid *guid,
+			    const struct apus_prefix *source)
+{
+	struct apus_prefix prefix = apus_guid_prefix(guid);
+	const struct apus_ctl_participant *p;
+
+	if (apus_prefix_equal(source, &d->prefix) || apus_prefix_equal(&prefix, &d->prefix))
+		return SAY_NOTHING;
+	if (apus_prefix_equal(&prefix, source))
+		return SAY_OWN;
+	if (!apus_ctl_discovery_trusted_bit(d, source))
+		return SAY_NOTHING;
+	p = apus_ctl_graph_participant(d->graph, &prefix);
+	return !p || is_relayed(p) ? SAY_RELAYED : SAY_KNOWN;
 }
 
 int apus_ctl_discovery_on_participant_gone(struct apus_ctl_discovery *d,
@@ -594,14 +612,25 @@ int apus_ctl_discovery_on_participant_gone(struct apus_ctl_discovery *d,
 					   const struct apus_prefix *source)
 {
 	struct apus_prefix prefix = apus_guid_prefix(gone);
-	int result;
+	enum say say = may_tell_of(d, gone, source);
+	struct apus_ctl_participant *p;
 
-	if (!apus_prefix_equal(&prefix, source) || apus_prefix_equal(source, &d->prefix))
+	if (say == SAY_NOTHING)
 		return refuse_foreign(d, APUS_EPERM);
-	result = apus_ctl_graph_remove_participant(d->graph, &prefix);
-	if (result == 0)
-		apus_counter_add(&d->counters.departed, 1);
-	return result;
+	p = apus_ctl_graph_participant(d->graph, &prefix);
+	if (!p)
+		return APUS_ENOENT;
+	if (say == SAY_KNOWN)
+		return 0;
+	if (say == SAY_RELAYED) {
+		peer_of(d, p)->told_by &= ~apus_ctl_discovery_trusted_bit(d, source);
+		if (peer_of(d, p)->told_by)
+			return 0; /* another server knows it still */
+	}
+	apus_ctl_discovery_forget(d, p);
+	apus_ctl_discovery_set_probe(d);
+	apus_counter_add(&d->counters.departed, 1);
+	return 0;
 }
 
 void apus_ctl_discovery_on_evidence(struct apus_ctl_discovery *d, const struct apus_prefix *source,
@@ -619,31 +648,27 @@ void apus_ctl_discovery_on_evidence(struct apus_ctl_discovery *d, const struct a
 	if (proved && !peer->proved) {
 		peer->proved = true;
 		apus_ctl_graph_prove(d->graph, p);
+		if (apus_ctl_discovery_server_of(d, p))
+			apus_ctl_discovery_server_of(d, p)->answered = true;
 	}
 	if (apus_mono_before(peer->heard, now))
 		peer->heard = now;
 }
 
-/* Is this endpoint the sender's own, and the sender not ourselves? */
-static bool is_of(const struct apus_ctl_discovery *d, const struct apus_guid *guid,
-		  const struct apus_prefix *source)
+int apus_ctl_discovery_on_relayed_endpoint(struct apus_ctl_discovery *d,
+					   const struct apus_wire_endpoint_record *record,
+					   const struct apus_prefix *source, apus_seq seq,
+					   apus_seq generation, struct apus_mono now)
 {
-	struct apus_prefix prefix = apus_guid_prefix(guid);
-
-	return apus_prefix_equal(&prefix, source) && !apus_prefix_equal(source, &d->prefix);
-}
-
-int apus_ctl_discovery_on_endpoint(struct apus_ctl_discovery *d,
-				   const struct apus_wire_endpoint_record *record,
-				   const struct apus_prefix *source, apus_seq seq,
-				   struct apus_mono now)
-{
+	enum say say = may_tell_of(d, &record->guid, source);
 	int result;
 
-	if (!is_of(d, &record->guid, source))
+	if (say == SAY_NOTHING)
 		return refuse_foreign(d, APUS_EPERM);
 	apus_ctl_discovery_on_evidence(d, source, 0, false, now);
-	result = apus_ctl_graph_add_endpoint(d->graph, record, NULL, seq, NULL);
+	if (say == SAY_KNOWN)
+		return APUS_CTL_UNCHANGED;
+	result = apus_ctl_graph_add_endpoint(d->graph, record, NULL, generation, NULL);
 	if (result == APUS_ENOENT)
 		apus_counter_add(&d->counters.orphans, 1);
 	if (result == APUS_ELIMIT || result == APUS_ENOMEM)
@@ -651,14 +676,25 @@ int apus_ctl_discovery_on_endpoint(struct apus_ctl_discovery *d,
 	return result;
 }
 
+int apus_ctl_discovery_on_endpoint(struct apus_ctl_discovery *d,
+				   const struct apus_wire_endpoint_record *record,
+				   const struct apus_prefix *source, apus_seq seq,
+				   struct apus_mono now)
+{
+	return apus_ctl_discovery_on_relayed_endpoint(d, record, source, seq, seq, now);
+}
+
 int apus_ctl_discovery_on_endpoint_gone(struct apus_ctl_discovery *d, const struct apus_guid *gone,
 					const struct apus_prefix *source, struct apus_mono now)
 {
+	enum say say = may_tell_of(d, gone, source);
 	struct apus_ctl_endpoint *e;
 
-	if (!is_of(d, gone, source))
+	if (say == SAY_NOTHING)
 		return refuse_foreign(d, APUS_EPERM);
 	apus_ctl_discovery_on_evidence(d, source, 0, false, now);
+	if (say == SAY_KNOWN)
+		return 0;
 	e = apus_ctl_graph_endpoint(d->graph, gone);
 	/* Built-in endpoints end with their participant, not by a word of SEDP. */
 	return e && !e->is_builtin ? apus_ctl_graph_remove_endpoint(d->graph, gone) : APUS_ENOENT;

@@ -24,6 +24,12 @@
  * the lowest number refused is kept, and when something has gone since, everything from there on is asked for
  * again, some time after the last time at the earliest.
  *
+ * Discovery Servers of Fast DDS may be configured (docs/decisions/0018). One is announced to at its address,
+ * and often until it has proved itself there; then it may tell of participants and endpoints that are not its
+ * own. Those prove themselves as everybody does, what the server told of them being the bytes received; their
+ * leases last as long as they themselves answer, whatever becomes of the server. Whoever announces itself
+ * directly, too, speaks for itself from then on.
+ *
  * A participant that starts again under the same prefix is somebody new: its announcements carry the same
  * sequence number, or a smaller one, with another source timestamp. What the old one had ends at once.
  *
@@ -35,6 +41,9 @@
 #include "control/graph.h"
 
 struct apus_ctl_discovery;
+
+/** Most Discovery Servers. */
+#define APUS_CTL_SERVERS_MAX 16
 
 /** What discovery asks of its owner. Called under control's lock; must not call back into discovery. */
 struct apus_ctl_discovery_ops {
@@ -55,6 +64,11 @@ struct apus_ctl_discovery_ops {
 	 *  acknowledged. NULL: what was refused is not asked for again. */
 	void (*ask_again)(void *user, const struct apus_guid *writer, apus_seq from);
 	void *user;
+	/** As announce(), to a Discovery Server; may be NULL if there is none. What is new is sent this way
+	 *  before it is by announce(). */
+	void (*announce_client)(void *user, const struct apus_dp_addr *to,
+				const struct apus_guid *key, const uint8_t *payload,
+				size_t payload_bytes, bool gone);
 };
 
 /** How to announce. */
@@ -66,7 +80,10 @@ struct apus_ctl_discovery_config {
 	struct apus_dp_addr multicast;    /**< SPDP group and port; family 0 = none */
 	const struct apus_dp_addr *peers; /**< copied */
 	uint32_t peer_count;
-	uint64_t seed; /**< of the random delays; any value */
+	const struct apus_dp_addr *servers; /**< Discovery Servers, each with its port; copied */
+	uint32_t server_count;              /**< up to APUS_CTL_SERVERS_MAX */
+	bool super_client;                  /**< they are asked for everything they know */
+	uint64_t seed;                      /**< of the random delays; any value */
 };
 
 /** What was heard and believed. */
@@ -83,12 +100,16 @@ struct apus_ctl_discovery_counters {
 	struct apus_counter orphans;     /**< endpoint of an unknown participant */
 	struct apus_counter lapsed;      /**< participants whose lease ran out */
 	struct apus_counter departed;    /**< participants that said good-bye */
+	struct apus_counter server_announcements; /**< datagrams to Discovery Servers */
+	struct apus_counter relayed;              /**< announcements believed by a server's word */
+	struct apus_counter
+		impostors; /**< refused: under a server's prefix, but not from its host */
 };
 
 /**
  * Creates the state machine; `self` is our own announcement and is encoded at once. The graph and the
  * functions in ops must outlive it. The first announcement leaves with the first turn.
- * Returns 0, APUS_ENOMEM, APUS_ELIMIT (record does not encode).
+ * Returns 0, APUS_ENOMEM, APUS_ELIMIT (record does not encode, or too many servers).
  */
 int apus_ctl_discovery_create(const struct apus_ctl_discovery_config *config,
 			      const struct apus_ctl_discovery_ops *ops,
@@ -137,6 +158,12 @@ int apus_ctl_discovery_on_endpoint(struct apus_ctl_discovery *discovery,
 				   const struct apus_wire_endpoint_record *record,
 				   const struct apus_prefix *source, apus_seq seq,
 				   struct apus_mono now);
+/** The same for a record that may be another participant's, passed on by a Discovery Server. generation: its number
+ *  among those of its own participant. */
+int apus_ctl_discovery_on_relayed_endpoint(struct apus_ctl_discovery *discovery,
+					   const struct apus_wire_endpoint_record *record,
+					   const struct apus_prefix *source, apus_seq seq,
+					   apus_seq generation, struct apus_mono now);
 /** An SEDP dispose arrived. Returns 0, APUS_EPERM, APUS_ENOENT. */
 int apus_ctl_discovery_on_endpoint_gone(struct apus_ctl_discovery *discovery,
 					const struct apus_guid *gone,
@@ -147,6 +174,15 @@ int apus_ctl_discovery_on_endpoint_gone(struct apus_ctl_discovery *discovery,
 void apus_ctl_discovery_on_evidence(struct apus_ctl_discovery *discovery,
 				    const struct apus_prefix *source, uint32_t bytes, bool proved,
 				    struct apus_mono now);
+/** Whether this participant is one of our Discovery Servers and has proved itself. */
+bool apus_ctl_discovery_trusts(struct apus_ctl_discovery *discovery,
+			       const struct apus_prefix *source);
+/** Whether what comes from this address may be of that participant: a Discovery Server speaks from its own host
+ *  only. If not, it is counted. */
+bool apus_ctl_discovery_may_hear(struct apus_ctl_discovery *discovery,
+				 const struct apus_prefix *source, const struct apus_dp_addr *from);
+/** How often relayed participants are to be sent something that they answer; 0: there are none. */
+int64_t apus_ctl_discovery_probe_ns(const struct apus_ctl_discovery *discovery);
 /** Whether a datagram of `bytes` may leave for a participant; if so, it is booked. False also for a
  *  participant that is not known (any more). */
 bool apus_ctl_discovery_may_send(struct apus_ctl_discovery *discovery,

@@ -116,6 +116,7 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 		.hear_own = !is_control && p->config.worker_count > 1,
 		.evidence = is_control ? apus_ctl_domain_evidence : NULL,
 		.may_send = is_control ? apus_ctl_domain_may_send : NULL,
+		.may_hear = is_control && p->config.server_count ? apus_ctl_domain_may_hear : NULL,
 		.control_user = p,
 		.watch_fd = !is_control ? -1
 			    : p->shm    ? apus_ctl_domain_shm_fd(p)
@@ -251,6 +252,21 @@ static bool may_be_peer(const struct apus_participant *p, const struct apus_dp_a
 	return apus_ctl_locators_allowed(&policy, addr);
 }
 
+/* The address of a host from `setting`. */
+static int host_address(const struct apus_participant *p, const char *setting, const char *host,
+			struct apus_dp_addr *addr_out, char *why, size_t why_bytes)
+{
+	if (!resolve(p, host, addr_out)) {
+		snprintf(why, why_bytes, "%s: cannot resolve \"%s\"", setting, host);
+		return APUS_EINVAL;
+	}
+	if (!may_be_peer(p, addr_out)) {
+		snprintf(why, why_bytes, "%s: the address of \"%s\" is denied", setting, host);
+		return APUS_EINVAL;
+	}
+	return 0;
+}
+
 static int peer_addresses(struct apus_participant *p, struct apus_dp_addr **addrs_out,
 			  uint32_t *count_out, char *why, size_t why_bytes)
 {
@@ -263,14 +279,7 @@ static int peer_addresses(struct apus_participant *p, struct apus_dp_addr **addr
 		const struct apus_ctl_peer *peer = &p->config.peer[i];
 		struct apus_dp_addr host;
 
-		if (!resolve(p, peer->host, &host)) {
-			snprintf(why, why_bytes, "peers: cannot resolve \"%s\"", peer->host);
-			free(addrs);
-			return APUS_EINVAL;
-		}
-		if (!may_be_peer(p, &host)) {
-			snprintf(why, why_bytes, "peers: the address of \"%s\" is denied",
-				 peer->host);
+		if (host_address(p, "peers", peer->host, &host, why, why_bytes) != 0) {
 			free(addrs);
 			return APUS_EINVAL;
 		}
@@ -278,6 +287,35 @@ static int peer_addresses(struct apus_participant *p, struct apus_dp_addr **addr
 					  p->config.peers_max_index, addrs + n, capacity - n);
 	}
 	*addrs_out = addrs;
+	*count_out = n;
+	return 0;
+}
+
+/* Two names may be of one host: each address counts once. */
+static int server_addresses(struct apus_participant *p,
+			    struct apus_dp_addr servers_out[APUS_CTL_SERVERS_MAX],
+			    uint32_t *count_out, char *why, size_t why_bytes)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->config.server_count; i++) {
+		const struct apus_ctl_peer *server = &p->config.server[i];
+		uint32_t k = 0;
+		int rc = host_address(p, "discovery.servers", server->host, &servers_out[n], why,
+				      why_bytes);
+
+		if (rc != 0)
+			return rc;
+		if (apus_dp_addr_is_multicast(&servers_out[n])) {
+			snprintf(why, why_bytes, "discovery.servers: \"%s\" is a group",
+				 server->host);
+			return APUS_EINVAL;
+		}
+		servers_out[n].port = server->port;
+		while (!apus_dp_addr_equal(&servers_out[k], &servers_out[n]))
+			k++;
+		n += k == n;
+	}
 	*count_out = n;
 	return 0;
 }
@@ -290,12 +328,17 @@ static int create_discovery(struct apus_participant *p, char *why, size_t why_by
 		.announce_period_ns = p->config.announce_period_ns,
 		.burst_period_ns = p->config.announce_burst_period_ns,
 		.burst_count = p->config.announce_burst_count,
+		.super_client = p->config.super_client,
 	};
 	struct apus_dp_addr *peers = NULL, groups[APUS_CTL_GROUPS_MAX];
-	int rc = peer_addresses(p, &peers, &d.peer_count, why, why_bytes);
+	struct apus_dp_addr servers[APUS_CTL_SERVERS_MAX];
+	int rc = server_addresses(p, servers, &d.server_count, why, why_bytes);
 
+	if (rc == 0)
+		rc = peer_addresses(p, &peers, &d.peer_count, why, why_bytes);
 	if (rc != 0)
 		return rc;
+	d.servers = servers;
 	d.peers = peers;
 	if (p->config.multicast != APUS_CTL_MULTICAST_OFF) {
 		apus_ctl_domain_groups(p, p->ports.meta_multicast, groups);

@@ -115,6 +115,8 @@ struct apus_participant {
 	struct apus_dp_writer *spdp_writer; /* scratch for announcements; matched with nobody */
 	struct apus_wall spdp_stamp;        /* source timestamp of what it holds */
 	struct apus_dp_reader *spdp_reader;
+	struct apus_dp_reader
+		*spdp_server_reader; /* reliable, of Discovery Servers; NULL: none named */
 	struct apus_ctl_builtin_pair builtin[APUS_CTL_BUILTINS];
 	struct apus_wire_endpoint_record *scratch; /* decoded SEDP record; too large for a stack */
 	struct apus_wire_participant_record self;
@@ -230,6 +232,8 @@ void apus_ctl_domain_await_room(struct apus_participant *p, bool is_writer);
 void apus_ctl_domain_evidence(void *user, const struct apus_prefix *source, uint32_t bytes,
 			      bool proved, struct apus_mono now);
 bool apus_ctl_domain_may_send(void *user, const struct apus_prefix *dest, uint32_t bytes);
+bool apus_ctl_domain_may_hear(void *user, const struct apus_prefix *source,
+			      const struct apus_dp_addr *from);
 
 /**
  * Publishes what is dirty and shows every worker the new epoch. Under lock, no turn held.

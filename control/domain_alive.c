@@ -103,15 +103,30 @@ static void pass_manual(struct apus_participant *p, struct apus_mono now)
 	say(p, APUS_WIRE_LIVELINESS_MANUAL);
 }
 
+/* How often to assert automatic writers; 0: not at all. Participants that a Discovery Server told of announce
+ * nothing to us: that they acknowledge this message is how we know that they live. */
+static int64_t automatic_period(const struct apus_participant *p)
+{
+	int64_t probe_ns = apus_ctl_discovery_probe_ns(p->discovery);
+	int64_t own_ns = p->alive.automatic_ns;
+
+	return probe_ns && (own_ns == 0 || probe_ns < own_ns) ? probe_ns : own_ns;
+}
+
 struct apus_mono apus_ctl_domain_alive_turn(struct apus_participant *p, struct apus_mono now)
 {
 	struct apus_ctl_alive *a = &p->alive;
 	struct apus_mono next = NEVER;
+	int64_t period_ns = automatic_period(p);
 
-	if (a->automatic_ns) {
+	if (period_ns) {
+		struct apus_mono latest = apus_mono_add(now, period_ns);
+
+		if (latest.ns < a->automatic_due.ns)
+			a->automatic_due = latest;
 		if (now.ns >= a->automatic_due.ns) {
 			say(p, APUS_WIRE_LIVELINESS_AUTOMATIC);
-			a->automatic_due = apus_mono_add(now, a->automatic_ns);
+			a->automatic_due = latest;
 		}
 		next = a->automatic_due;
 	}

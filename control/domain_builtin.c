@@ -47,32 +47,96 @@ static bool gone_guid(const struct apus_dp_sink_sample *s,
 	return true;
 }
 
+static bool participant_gone(struct apus_participant *p, const struct apus_dp_sink_sample *s,
+			     struct apus_guid *gone_out)
+{
+	if (gone_guid(s, apus_wire_participant_key_decode, gone_out))
+		return true;
+	apus_counter_add(&p->malformed_records, 1);
+	return false;
+}
+
+static bool participant_record(struct apus_participant *p, const struct apus_dp_sink_sample *s,
+			       struct apus_wire_participant_record *record_out)
+{
+	if (s->payload && !s->key_only &&
+	    apus_wire_participant_decode(s->payload, s->payload_bytes, record_out) ==
+		    APUS_WIRE_ACCEPT)
+		return true;
+	apus_counter_add(&p->malformed_records, 1);
+	return false;
+}
+
+/* Does a Discovery Server speak of somebody else? */
+static bool is_relayed(struct apus_participant *p, const struct apus_prefix *prefix,
+		       const struct apus_prefix *source)
+{
+	return !apus_prefix_equal(prefix, source) &&
+	       apus_ctl_discovery_trusts(p->discovery, source);
+}
+
+/* What anybody says, in any order: each of itself. What servers tell of others comes in order, see below. */
 static void on_spdp(void *user, const struct apus_dp_sink_sample *s, struct apus_mono now)
 {
 	struct apus_participant *p = user;
-	struct apus_prefix source = apus_guid_prefix(&s->writer);
+	struct apus_prefix source = apus_guid_prefix(&s->writer), prefix;
 	struct apus_ctl_heard heard = {.source = source};
 	struct apus_wire_participant_record record;
 	struct apus_guid gone;
 
 	if (s->change) {
-		if (gone_guid(s, apus_wire_participant_key_decode, &gone))
+		if (!participant_gone(p, s, &gone))
+			return;
+		prefix = apus_guid_prefix(&gone);
+		if (!is_relayed(p, &prefix, &source))
 			apus_ctl_discovery_on_participant_gone(p->discovery, &gone, &source);
-		else
-			apus_counter_add(&p->malformed_records, 1);
 		return;
 	}
-	if (!s->payload || s->key_only || !s->from ||
-	    apus_wire_participant_decode(s->payload, s->payload_bytes, &record) !=
-		    APUS_WIRE_ACCEPT) {
-		apus_counter_add(&p->malformed_records, 1);
+	if (!s->from || !participant_record(p, s, &record) ||
+	    is_relayed(p, &record.prefix, &source))
 		return;
-	}
 	heard.seq = s->seq;
 	heard.stamp = s->source;
 	heard.from = *s->from;
 	heard.bytes = s->datagram_bytes;
 	apus_ctl_discovery_on_participant(p->discovery, &record, &heard, now);
+}
+
+/* What a matched Discovery Server tells of others. Of itself it has told on_spdp(). */
+static void on_spdp_of_server(void *user, const struct apus_dp_sink_sample *s, struct apus_mono now)
+{
+	struct apus_participant *p = user;
+	struct apus_prefix source = apus_guid_prefix(&s->writer), prefix;
+	struct apus_ctl_heard heard = {.source = source, .stamp = s->source};
+	struct apus_wire_participant_record record;
+	struct apus_guid gone;
+
+	if (s->change) {
+		if (!participant_gone(p, s, &gone))
+			return;
+		prefix = apus_guid_prefix(&gone);
+		if (!apus_prefix_equal(&prefix, &source))
+			apus_ctl_discovery_on_participant_gone(p->discovery, &gone, &source);
+		return;
+	}
+	if (!participant_record(p, s, &record) || apus_prefix_equal(&record.prefix, &source))
+		return;
+	heard.seq = s->related_seq;
+	heard.bytes = s->payload_bytes;
+	apus_ctl_discovery_on_participant(p->discovery, &record, &heard, now);
+}
+
+/* The number of a record among those of its endpoint's participant. Passed on by a Discovery Server it has one of
+ * the server's, and beside it the first one. */
+static apus_seq generation(const struct apus_dp_sink_sample *s, const struct apus_guid *endpoint)
+{
+	struct apus_prefix of = apus_guid_prefix(endpoint), from = apus_guid_prefix(&s->writer);
+	struct apus_prefix related = apus_guid_prefix(&s->related_writer);
+
+	if (!apus_prefix_equal(&of, &from) && s->related_seq > 0 &&
+	    apus_prefix_equal(&of, &related))
+		return s->related_seq;
+	return s->seq;
 }
 
 static void on_sedp(struct apus_participant *p, bool is_writer, const struct apus_dp_sink_sample *s,
@@ -94,7 +158,8 @@ static void on_sedp(struct apus_participant *p, bool is_writer, const struct apu
 		apus_counter_add(&p->malformed_records, 1);
 		return;
 	}
-	apus_ctl_discovery_on_endpoint(p->discovery, p->scratch, &source, s->seq, now);
+	apus_ctl_discovery_on_relayed_endpoint(p->discovery, p->scratch, &source, s->seq,
+					       generation(s, &p->scratch->guid), now);
 }
 
 static void on_publication(void *user, const struct apus_dp_sink_sample *s, struct apus_mono now)
@@ -143,11 +208,20 @@ bool apus_ctl_domain_may_send(void *user, const struct apus_prefix *dest, uint32
 	return p->discovery && apus_ctl_discovery_may_send(p->discovery, dest, bytes);
 }
 
+bool apus_ctl_domain_may_hear(void *user, const struct apus_prefix *source,
+			      const struct apus_dp_addr *from)
+{
+	struct apus_participant *p = user;
+
+	return !p->discovery || apus_ctl_discovery_may_hear(p->discovery, source, from);
+}
+
 /* --- what goes out ------------------------------------------------------------------------------- */
 
 /* Writes one discovery sample into a writer's cache and to its matches. Under lock and control turn. */
-static int write_sample(struct apus_dp_writer *w, const struct apus_guid *key,
-			const uint8_t *payload, size_t payload_bytes, bool gone)
+static int write_marked(struct apus_dp_writer *w, const struct apus_guid *key,
+			const uint8_t *payload, size_t payload_bytes, bool gone,
+			const struct apus_dp_marks *marks)
 {
 	struct apus_dp_write change = {
 		.kind = gone ? APUS_DISPOSE_UNREGISTER : APUS_ALIVE,
@@ -157,6 +231,7 @@ static int write_sample(struct apus_dp_writer *w, const struct apus_guid *key,
 		.key_bytes = 16,
 		.key_hash = key->bytes, /* a 16-byte key is its own hash */
 		.payload_bytes = (uint32_t)payload_bytes,
+		.marks = *marks,
 	};
 	uint32_t slot;
 	int rc;
@@ -171,6 +246,14 @@ static int write_sample(struct apus_dp_writer *w, const struct apus_guid *key,
 	if (rc != 0)
 		apus_dp_cache_abandon(&w->cache, slot);
 	return rc == APUS_EAGAIN ? APUS_ELIMIT : rc;
+}
+
+static int write_sample(struct apus_dp_writer *w, const struct apus_guid *key,
+			const uint8_t *payload, size_t payload_bytes, bool gone)
+{
+	const struct apus_dp_marks none = {0};
+
+	return write_marked(w, key, payload, payload_bytes, gone, &none);
 }
 
 /* To a group through every link: a host on one of them may not be reachable through the others. */
@@ -203,13 +286,37 @@ static void put_announcement(struct apus_participant *p, const struct apus_dp_ad
 	apus_dp_out_interface(out, -1);
 }
 
+/* Puts a new announcement into the writer, where its number and timestamp are kept. A Discovery Server finds it
+ * there, too. Interop: one of Fast DDS 2.9.1 heeds only announcements that name themselves as the related sample. */
+static bool renew_announcement(struct apus_participant *p, const struct apus_guid *key,
+			       const uint8_t *payload, size_t payload_bytes)
+{
+	struct apus_dp_writer *w = p->spdp_writer;
+	struct apus_dp_marks marks = {0};
+	bool same = w->cache.tail != APUS_SHM_NO_SLOT &&
+		    w->cache.entries[w->cache.tail].payload_bytes == payload_bytes &&
+		    memcmp(apus_dp_cache_payload(&w->cache, w->cache.tail), payload,
+			   payload_bytes) == 0;
+
+	if (same)
+		return true;
+	if (p->config.server_count) {
+		marks.related_writer = w->config.guid;
+		marks.related_seq = w->last + 1;
+	}
+	if (write_marked(w, key, payload, payload_bytes, false, &marks) != 0)
+		return false;
+	p->spdp_stamp = apus_wall_now();
+	return true;
+}
+
 /* SPDP is stateless and repeats one sample: it is built straight into the datagram, always with the same
  * sequence number and source timestamp unless its contents changed. By these two others tell a repetition
  * from a participant that has started anew. */
-static void announce(void *user, const struct apus_dp_addr *to, const struct apus_guid *key,
-		     const uint8_t *payload, size_t payload_bytes, bool gone)
+static void put_spdp(struct apus_participant *p, const struct apus_dp_addr *to,
+		     const struct apus_guid *key, const uint8_t *payload, size_t payload_bytes,
+		     bool gone, bool to_server)
 {
-	struct apus_participant *p = user;
 	struct apus_dp_writer *w = p->spdp_writer;
 	struct apus_wire_data_out d = {
 		.writer = w->eid,
@@ -218,22 +325,37 @@ static void announce(void *user, const struct apus_dp_addr *to, const struct apu
 		.payload_bytes = (uint32_t)payload_bytes,
 		.key_only = gone,
 	};
-	bool same = w->cache.tail != APUS_SHM_NO_SLOT && !gone &&
-		    w->cache.entries[w->cache.tail].payload_bytes == payload_bytes &&
-		    memcmp(apus_dp_cache_payload(&w->cache, w->cache.tail), payload,
-			   payload_bytes) == 0;
 
-	if (!same && !gone) {
-		if (write_sample(w, key, payload, payload_bytes, false) != 0)
-			return;
-		d.seq = w->last;
-		p->spdp_stamp = apus_wall_now();
-	}
 	if (gone) {
 		d.qos.key_hash = key->bytes;
 		d.qos.status_info = APUS_WIRE_STATUS_DISPOSED | APUS_WIRE_STATUS_UNREGISTERED;
 	}
+	if (to_server) {
+		d.qos.related_guid = &w->config.guid;
+		d.qos.related_seq = d.seq;
+		d.qos.related_fastdds = true;
+	}
 	put_announcement(p, to, gone ? apus_wall_now() : p->spdp_stamp, &d);
+}
+
+/* With servers, the announcement for them is what decides about numbers: it changes whenever this one does, and
+ * goes out first. */
+static void announce(void *user, const struct apus_dp_addr *to, const struct apus_guid *key,
+		     const uint8_t *payload, size_t payload_bytes, bool gone)
+{
+	struct apus_participant *p = user;
+
+	if (gone || p->config.server_count || renew_announcement(p, key, payload, payload_bytes))
+		put_spdp(p, to, key, payload, payload_bytes, gone, false);
+}
+
+static void announce_client(void *user, const struct apus_dp_addr *to, const struct apus_guid *key,
+			    const uint8_t *payload, size_t payload_bytes, bool gone)
+{
+	struct apus_participant *p = user;
+
+	if (gone || renew_announcement(p, key, payload, payload_bytes))
+		put_spdp(p, to, key, payload, payload_bytes, gone, true);
 }
 
 static struct apus_dp_writer *builtin_writer(struct apus_participant *p, struct apus_eid eid)
@@ -298,8 +420,11 @@ static void ask_again(void *user, const struct apus_guid *writer, apus_seq from)
 
 struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p)
 {
-	return (struct apus_ctl_discovery_ops){
-		.announce = announce, .write = write_builtin, .ask_again = ask_again, .user = p};
+	return (struct apus_ctl_discovery_ops){.announce = announce,
+					       .write = write_builtin,
+					       .ask_again = ask_again,
+					       .user = p,
+					       .announce_client = announce_client};
 }
 
 /* --- life ---------------------------------------------------------------------------------------- */
@@ -329,7 +454,8 @@ static int make_writer(struct apus_participant *p, uint32_t eid, bool reliable,
 		.reliable = reliable,
 		.transient_local = transient_local,
 		.match_max = p->config.participants,
-		.proof_secret = reliable ? random_secret() : 0,
+		.proof_secret = reliable && eid != APUS_CTL_EID_SPDP_WRITER ? random_secret() : 0,
+		.related_fastdds = eid == APUS_CTL_EID_SPDP_WRITER,
 		.batch_bytes = instances > 4 ? SEDP_BATCH_BYTES : 0,
 		.batch_delay_ns = SEDP_BATCH_DELAY_NS,
 		.cache = {.max_samples = instances,
@@ -430,15 +556,36 @@ static int open_pair(struct apus_participant *p, int which)
 					  &b->reader_endpoint);
 }
 
+/* With Discovery Servers SPDP is a reliable topic like the others. */
+static int open_server_pair(struct apus_participant *p)
+{
+	struct apus_ctl_local local = {.writer_port = &p->spdp_writer->port};
+	struct apus_ctl_endpoint *unread;
+	int rc = make_reader(p, APUS_CTL_EID_SPDP_READER, true, true, on_spdp_of_server,
+			     &p->spdp_server_reader);
+
+	if (rc == 0)
+		rc = apus_ctl_graph_add_builtin(
+			p->graph, (struct apus_eid){APUS_CTL_EID_SPDP_WRITER}, &local, &unread);
+	if (rc != 0)
+		return rc;
+	local = (struct apus_ctl_local){.reader_port = &p->spdp_server_reader->port};
+	return apus_ctl_graph_add_builtin(p->graph, (struct apus_eid){APUS_CTL_EID_SPDP_READER},
+					  &local, &unread);
+}
+
 int apus_ctl_domain_open_builtin(struct apus_participant *p)
 {
 	int rc;
 
 	apus_dp_worker_take_turn(p->control);
-	rc = make_writer(p, APUS_CTL_EID_SPDP_WRITER, false, true, 1, &p->spdp_writer);
+	rc = make_writer(p, APUS_CTL_EID_SPDP_WRITER, p->config.server_count > 0, true, 1,
+			 &p->spdp_writer);
 	if (rc == 0)
 		rc = make_reader(p, APUS_CTL_EID_SPDP_READER, false, false, on_spdp,
 				 &p->spdp_reader);
+	if (rc == 0 && p->config.server_count)
+		rc = open_server_pair(p);
 	for (int i = 0; rc == 0 && i < APUS_CTL_BUILTINS; i++)
 		rc = open_pair(p, i);
 	apus_dp_worker_end_turn(p->control);
@@ -454,8 +601,12 @@ static void drop_writer(struct apus_participant *p, struct apus_dp_writer *w)
 
 static void drop_reader(struct apus_participant *p, struct apus_dp_reader *r)
 {
-	if (r && apus_dp_worker_reader(p->control, r->eid) == r)
-		apus_dp_worker_remove_reader(p->control, r);
+	for (uint32_t i = 0; r && i < p->control->reader_count; i++)
+		if (p->control->readers[i] ==
+		    r) { /* not by entity id: both of SPDP have the same */
+			apus_dp_worker_remove_reader(p->control, r);
+			break;
+		}
 	apus_dp_reader_destroy(r);
 }
 
@@ -470,4 +621,5 @@ void apus_ctl_domain_close_builtin(struct apus_participant *p)
 	}
 	drop_writer(p, p->spdp_writer);
 	drop_reader(p, p->spdp_reader);
+	drop_reader(p, p->spdp_server_reader);
 }

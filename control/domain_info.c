@@ -181,6 +181,10 @@ static const struct named discovery_counters[] = {
 	COUNTER(apus_ctl_discovery_counters, orphans, "discovery.orphans"),
 	COUNTER(apus_ctl_discovery_counters, lapsed, "discovery.lapsed"),
 	COUNTER(apus_ctl_discovery_counters, departed, "discovery.departed"),
+	COUNTER(apus_ctl_discovery_counters, server_announcements,
+		"discovery.server_announcements"),
+	COUNTER(apus_ctl_discovery_counters, relayed, "discovery.relayed"),
+	COUNTER(apus_ctl_discovery_counters, impostors, "discovery.impostors"),
 };
 
 static const struct named publisher_counters[] = {

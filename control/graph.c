@@ -7,6 +7,7 @@
  */
 #include "control/graph_internal.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -463,13 +464,27 @@ link_participant(struct apus_ctl_graph *g, const struct apus_wire_participant_re
 	return p;
 }
 
+/* Do we speak with a participant through row `i`? */
+static bool speaks_through(const struct apus_ctl_participant *p, int i)
+{
+	switch (builtins[i].eid) {
+	case APUS_CTL_EID_SPDP_WRITER:
+	case APUS_CTL_EID_SPDP_READER: return p->role == APUS_CTL_SERVER;
+	case APUS_CTL_EID_PUBLICATIONS_WRITER:
+	case APUS_CTL_EID_PUBLICATIONS_READER:
+	case APUS_CTL_EID_SUBSCRIPTIONS_WRITER:
+	case APUS_CTL_EID_SUBSCRIPTIONS_READER: return p->role != APUS_CTL_RELAYED;
+	default: return true;
+	}
+}
+
 /* Makes or drops the endpoint that stands for row `i` of a participant's built-in ones. */
 static void sync_builtin(struct apus_ctl_graph *g, struct apus_ctl_participant *p, int i)
 {
 	struct apus_eid eid = {builtins[i].eid};
 	struct apus_guid guid = apus_guid_make(&p->record.prefix, eid);
 	struct apus_ctl_endpoint *e = apus_ctl_graph_endpoint(g, &guid);
-	bool present = p->record.builtin_endpoints & builtins[i].bit;
+	bool present = p->record.builtin_endpoints & builtins[i].bit && speaks_through(p, i);
 
 	if (e && !present)
 		drop_endpoint(g, e);
@@ -488,6 +503,8 @@ static void resolve_participant(struct apus_ctl_graph *g, struct apus_ctl_partic
 
 	apus_ctl_locators_unicast(&g->config.locators, &side, &p->record.metatraffic_unicast,
 				  &p->record.default_unicast, &p->metatraffic, NULL);
+	if (p->role == APUS_CTL_SERVER)
+		p->metatraffic = p->server;
 	for (int i = 0; i < BUILTIN_COUNT && !p->local; i++)
 		sync_builtin(g, p, i);
 	for (uint32_t e = p->first_endpoint; e != APUS_CTL_NONE;
@@ -496,9 +513,23 @@ static void resolve_participant(struct apus_ctl_graph *g, struct apus_ctl_partic
 			apus_ctl_graph_touch(g, endpoint_at(g, e));
 }
 
+/* A participant that was known by the word of a server speaks for itself now, under numbers of its own: each of
+ * its records is newer than what was told. */
+static void set_role(struct apus_ctl_graph *g, struct apus_ctl_participant *p,
+		     const struct apus_ctl_source *source)
+{
+	if (p->role == APUS_CTL_RELAYED && source->role != APUS_CTL_RELAYED)
+		for (uint32_t e = p->first_endpoint; e != APUS_CTL_NONE;
+		     e = g->endpoints[e].of_participant_next)
+			g->endpoints[e].generation = 0;
+	p->role = source->role;
+	p->server = source->server;
+	p->from = source->from;
+}
+
 static int add_participant(struct apus_ctl_graph *g,
 			   const struct apus_wire_participant_record *record, bool same_host,
-			   const struct apus_dp_addr *from,
+			   const struct apus_ctl_source *source,
 			   struct apus_ctl_participant **participant_out)
 {
 	struct apus_ctl_participant *p = apus_ctl_graph_participant(g, &record->prefix);
@@ -508,7 +539,8 @@ static int add_participant(struct apus_ctl_graph *g,
 		return APUS_EINVAL;
 	if (p) {
 		result = memcmp(&p->record, record, sizeof(*record)) == 0 &&
-					 p->same_host == same_host
+					 p->same_host == same_host && p->role == source->role &&
+					 apus_dp_addr_equal(&p->server, &source->server)
 				 ? APUS_CTL_UNCHANGED
 				 : APUS_CTL_CHANGED;
 	} else if (g->participant_count == g->config.participants) {
@@ -521,7 +553,7 @@ static int add_participant(struct apus_ctl_graph *g,
 	if (result != APUS_CTL_UNCHANGED) {
 		p->record = *record;
 		p->same_host = same_host;
-		p->from = *from;
+		set_role(g, p, source);
 		resolve_participant(g, p);
 		apus_ctl_graph_refill(g);
 	}
@@ -534,7 +566,7 @@ int apus_ctl_graph_add_participant(struct apus_ctl_graph *g,
 				   const struct apus_wire_participant_record *record,
 				   bool same_host, struct apus_ctl_participant **participant_out)
 {
-	const struct apus_dp_addr unknown = {.family = 0};
+	const struct apus_ctl_source unknown = {.role = APUS_CTL_PEER};
 
 	return add_participant(g, record, same_host, &unknown, participant_out);
 }
@@ -544,8 +576,50 @@ int apus_ctl_graph_add_participant_from(struct apus_ctl_graph *g,
 					const struct apus_dp_addr *from,
 					struct apus_ctl_participant **participant_out)
 {
-	return add_participant(g, record, apus_ctl_locators_same_host(&g->config.locators, from),
-			       from, participant_out);
+	const struct apus_ctl_source source = {.role = APUS_CTL_PEER, .from = *from};
+
+	return apus_ctl_graph_add_participant_as(g, record, &source, participant_out);
+}
+
+static bool is_loopback(const struct apus_dp_addr *addr)
+{
+	static const uint8_t one[16] = {[15] = 1};
+
+	return addr->family == AF_INET ? addr->ip[12] == 127
+				       : memcmp(addr->ip, one, sizeof(one)) == 0;
+}
+
+/* What a server tells came from the server's host: whether they are on ours their addresses say. Loopback alone
+ * is the address of whoever uses nothing else; beside others it says nothing. */
+static bool on_this_host(const struct apus_ctl_graph *g,
+			 const struct apus_wire_participant_record *record)
+{
+	const struct apus_wire_locators *at = &record->metatraffic_unicast;
+	uint32_t usable = 0, loopback = 0;
+	struct apus_dp_addr addr;
+
+	for (uint32_t i = 0; i < at->count; i++) {
+		if (!apus_dp_addr_from_locator(&at->at[i], &addr))
+			continue;
+		usable++;
+		if (is_loopback(&addr))
+			loopback++;
+		else if (apus_ctl_locators_same_host(&g->config.locators, &addr))
+			return true;
+	}
+	return usable && usable == loopback;
+}
+
+int apus_ctl_graph_add_participant_as(struct apus_ctl_graph *g,
+				      const struct apus_wire_participant_record *record,
+				      const struct apus_ctl_source *source,
+				      struct apus_ctl_participant **participant_out)
+{
+	bool same_host = source->role == APUS_CTL_RELAYED
+				 ? on_this_host(g, record)
+				 : apus_ctl_locators_same_host(&g->config.locators, &source->from);
+
+	return add_participant(g, record, same_host, source, participant_out);
 }
 
 void apus_ctl_graph_set_policy(struct apus_ctl_graph *g,
@@ -555,7 +629,9 @@ void apus_ctl_graph_set_policy(struct apus_ctl_graph *g,
 	for (uint32_t i = g->participant_first; i != APUS_CTL_NONE; i = g->participants[i].next) {
 		struct apus_ctl_participant *p = &g->participants[i];
 
-		if (p->from.family)
+		if (p->role == APUS_CTL_RELAYED)
+			p->same_host = on_this_host(g, &p->record);
+		else if (p->from.family)
 			p->same_host = apus_ctl_locators_same_host(policy, &p->from);
 		resolve_participant(g, p);
 	}

@@ -77,8 +77,27 @@ struct apus_ctl_graph_config {
 	struct apus_ctl_locator_policy locators;
 };
 
+/** What a participant is to us. */
+enum apus_ctl_role {
+	APUS_CTL_PEER = 0, /**< speaks for itself */
+	/** A Discovery Server of ours: tells of others, speaks SPDP with us reliably, and is reached where the
+	 *  configuration says. */
+	APUS_CTL_SERVER = 1,
+	/** Known by the word of such a server only: no SPDP and no SEDP with it. */
+	APUS_CTL_RELAYED = 2,
+};
+
+/** Where an announcement comes from, and what that makes of the participant. */
+struct apus_ctl_source {
+	enum apus_ctl_role role;
+	struct apus_dp_addr from;   /**< family 0: unknown */
+	struct apus_dp_addr server; /**< APUS_CTL_SERVER: where it is reached */
+};
+
 /** A participant. Read-only outside graph.c and discovery.c. */
 struct apus_ctl_participant {
+	enum apus_ctl_role role;
+	struct apus_dp_addr server; /**< a server's address as configured; else family 0 */
 	struct apus_wire_participant_record record; /**< with its prefix */
 	uint32_t idx;                               /**< its slot, below the capacity + 1 */
 	bool local;                                 /**< this participant */
@@ -114,8 +133,8 @@ struct apus_ctl_endpoint {
 	uint32_t idx; /**< its slot, below apus_ctl_graph_endpoint_capacity() */
 	bool is_writer;
 	bool is_local;
-	bool is_builtin; /**< has no record; always reliable and transient-local, SPDP best-effort */
-	struct apus_ctl_local local;              /**< if is_local */
+	bool is_builtin;             /**< has no record; reliable and transient-local */
+	struct apus_ctl_local local; /**< if is_local */
 	struct apus_ctl_participant *participant; /**< never NULL */
 	struct apus_wire_endpoint_record
 		*record; /**< compact: up to the text that is used; owned by the graph */
@@ -201,6 +220,12 @@ int apus_ctl_graph_add_participant_from(struct apus_ctl_graph *graph,
 					const struct apus_wire_participant_record *record,
 					const struct apus_dp_addr *from,
 					struct apus_ctl_participant **participant_out);
+/** The same for one that may be something else than a peer. A participant may become a peer or a server after
+ *  having been relayed: what is known of its endpoints stays until it speaks of them itself. */
+int apus_ctl_graph_add_participant_as(struct apus_ctl_graph *graph,
+				      const struct apus_wire_participant_record *record,
+				      const struct apus_ctl_source *source,
+				      struct apus_ctl_participant **participant_out);
 /** Replaces what can be reached (interfaces changed): every address is chosen anew. */
 void apus_ctl_graph_set_policy(struct apus_ctl_graph *graph,
 			       const struct apus_ctl_locator_policy *policy);

@@ -76,6 +76,12 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	     "several addresses (on hosts with one interface)."),
 	NUMBER("multicast.ttl", "hops", "1", "0…255", 0, 255, multicast_ttl,
 	       "Time to live of multicast datagrams; 1 keeps them in the local network."),
+	TEXT("discovery.servers", "", "host[:port],…, up to 16", APUS_CTL_KIND_SERVERS, servers,
+	     "Discovery Servers of Fast DDS to be a client of, at port 11811 unless said otherwise; they, "
+	     "and nobody else, are told that this is Fast DDS."),
+	SWITCH("discovery.super_client", "off", super_client,
+	       "Whether servers are asked for all they know instead of what matches our endpoints; `apus ls` "
+	       "does so."),
 	TEXT("peers", "", "host[:port],…, up to 64", APUS_CTL_KIND_PEERS, peers,
 	     "Hosts that are announced to by unicast; without a port, at the ports of the first "
 	     "participants."),

@@ -17,6 +17,7 @@ enum apus_ctl_kind {
 	APUS_CTL_KIND_WORD,     /**< uint32_t, the index in `words` */
 	APUS_CTL_KIND_TEXT,     /**< char[APUS_CTL_TEXT_BYTES + 1], any printable text */
 	APUS_CTL_KIND_PEERS,    /**< likewise, and parsed into peer[] */
+	APUS_CTL_KIND_SERVERS,  /**< likewise, and parsed into server[] */
 	APUS_CTL_KIND_CORES,    /**< likewise, and parsed into worker_core[] */
 	APUS_CTL_KIND_ALLOW,    /**< likewise, and parsed into allow */
 	APUS_CTL_KIND_DENY,     /**< likewise, and parsed into deny */

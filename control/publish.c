@@ -283,17 +283,10 @@ static struct generation *new_generation(struct apus_ctl_publisher *p,
 	return g;
 }
 
-static bool is_best_effort_builtin(const struct apus_ctl_endpoint *e)
-{
-	uint32_t eid = apus_guid_eid(&e->guid).value;
-
-	return eid == APUS_CTL_EID_SPDP_WRITER || eid == APUS_CTL_EID_SPDP_READER;
-}
-
+/* SPDP is matched with Discovery Servers only, and reliable with them. */
 static bool reliable(const struct apus_ctl_endpoint *e)
 {
-	return e->is_builtin ? !is_best_effort_builtin(e)
-			     : e->record->qos.reliability == APUS_RELIABLE;
+	return e->is_builtin || e->record->qos.reliability == APUS_RELIABLE;
 }
 
 /* What the TypeLookup service says is of use only to whoever asked. */
@@ -304,7 +297,7 @@ static bool is_volatile_builtin(const struct apus_ctl_endpoint *e)
 	case APUS_CTL_EID_TYPE_REQUEST_READER:
 	case APUS_CTL_EID_TYPE_REPLY_WRITER:
 	case APUS_CTL_EID_TYPE_REPLY_READER: return true;
-	default: return is_best_effort_builtin(e);
+	default: return false;
 	}
 }
 

@@ -58,6 +58,9 @@ static bool show_participant(const struct apus_ctl_participant *p,
 		.vendor = apus_ctl_vendor_name(p->record.vendor),
 		.lease_ns = p->record.lease_ns,
 		.local = p->local,
+		.known = p->role == APUS_CTL_SERVER    ? APUS_KNOWN_SERVER
+			 : p->role == APUS_CTL_RELAYED ? APUS_KNOWN_BY_SERVER
+						       : APUS_KNOWN_DIRECTLY,
 		.locators = texts.pointer,
 	};
 

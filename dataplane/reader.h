@@ -45,6 +45,9 @@ struct apus_dp_sink_sample {
 	const struct apus_dp_addr *from; /* NULL for samples of this process */
 	uint32_t datagram_bytes; /* of the datagram it came in, to its first such sample; else 0 */
 	struct apus_wall source; /* source timestamp; APUS_WALL_NONE if there is none */
+	/* Of another writer's sample that this one passes on; seq 0: nothing was said. */
+	struct apus_guid related_writer;
+	apus_seq related_seq;
 };
 typedef void apus_dp_sink_fn(void *user, const struct apus_dp_sink_sample *sample,
 			     struct apus_mono now);

@@ -35,6 +35,8 @@ static enum apus_dp_admit_result to_sink(struct apus_dp_reader_state *s,
 		.from = in->origin ? in->origin->from : NULL,
 		.datagram_bytes = in->origin ? in->origin->datagram_bytes : 0,
 		.source = in->source,
+		.related_writer = in->marks.related_writer,
+		.related_seq = in->marks.related_seq,
 	};
 
 	s->reader->config.sink(s->reader->config.sink_user, &sample, now);

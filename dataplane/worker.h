@@ -82,7 +82,10 @@ struct apus_dp_worker_config {
 			 struct apus_mono now);
 	/** What leaves must pass this; may be NULL. See apus_dp_out. */
 	bool (*may_send)(void *user, const struct apus_prefix *dest, uint32_t bytes);
-	void *control_user; /**< of both */
+	/** Submessages of a participant must pass this with the address they come from; may be NULL. */
+	bool (*may_hear)(void *user, const struct apus_prefix *source,
+			 const struct apus_dp_addr *from);
+	void *control_user; /**< of these */
 	int watch_fd; /**< ends a sleep when it becomes readable; its owner reads it. 0 or less: none */
 	/** Called by the worker's thread between two turns while `listeners` has something pending; may be
 	 *  NULL. */

@@ -110,6 +110,16 @@ static void on_spdp(struct context *c, const struct apus_wire_data *data)
 	}
 }
 
+/* SPDP comes from anybody; a Discovery Server is matched, too, and what it tells of others is heard in order. */
+static bool spdp_is_matched(const struct context *c)
+{
+	struct apus_guid writer = source_guid(c, (struct apus_eid){EID_SPDP_WRITER});
+	const struct apus_dp_worker *w = c->worker;
+
+	return next_for(w->by_writer[apus_guid_hash(&writer) & w->by_writer_mask], &writer,
+			(struct apus_eid){0}) != NULL;
+}
+
 static void on_data(struct context *c, const struct apus_wire_data *data)
 {
 	struct apus_dp_origin origin = {c->from, c->credit, c->receiver->timestamp};
@@ -117,7 +127,8 @@ static void on_data(struct context *c, const struct apus_wire_data *data)
 
 	if (data->writer.value == EID_SPDP_WRITER) {
 		on_spdp(c, data);
-		return;
+		if (!spdp_is_matched(c))
+			return;
 	}
 	for (s = first_for(c, data->writer, data->reader); s;
 	     s = next_for(s->chain_next, &c->writer, data->reader))
@@ -184,11 +195,21 @@ static void on_acknack(struct context *c, const struct apus_wire_acknack *acknac
 		apus_counter_add(&c->worker->counters.rx_unmatched, 1);
 }
 
+static bool may_hear(const struct context *c)
+{
+	const struct apus_dp_worker_config *config = &c->worker->config;
+
+	return !config->may_hear ||
+	       config->may_hear(config->control_user, &c->receiver->source, c->from);
+}
+
 static void on_submessage(struct context *c, const struct apus_wire_submessage *m)
 {
 	struct apus_dp_worker *w = c->worker;
 
 	apus_counter_add(&w->counters.rx_submessages, 1);
+	if (!may_hear(c))
+		return;
 	if (c->receiver->has_dest && !apus_prefix_equal(&c->receiver->dest, &w->config.prefix)) {
 		apus_counter_add(&w->counters.rx_other_dest, 1);
 		return;

@@ -49,6 +49,7 @@ struct apus_dp_writer_config {
 	 *  that it receives what is sent to its address: see apus_dp_writer_acknack(). Sequence numbers then
 	 *  begin at a random place above APUS_DP_PROOF_FIRST. Random; keeps strangers from guessing. */
 	uint64_t proof_secret;
+	bool related_fastdds; /* the related sample is named as Fast DDS does; see wire/message.h */
 };
 
 /** The numbers below serve a writer that asks for proof as challenges; its samples come above. Interop: a

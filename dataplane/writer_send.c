@@ -64,6 +64,7 @@ struct apus_wire_inline_out apus_dp_writer_inline_qos(const struct apus_dp_write
 	struct apus_wire_inline_out qos = {0};
 
 	apus_dp_marks_put(&e->marks, &qos);
+	qos.related_fastdds = w->config.related_fastdds;
 	if (e->kind != APUS_ALIVE) {
 		qos.status_info = e->kind; /* the bits are those of StatusInfo_t */
 		qos.key_hash = w->cache.instances[e->instance_idx].key_hash;

@@ -81,6 +81,10 @@ static void json_guid(const char *name, const struct apus_guid *guid)
 	printf(",\"%s\":\"%s\"", name, guid_to_text(guid, text));
 }
 
+/* Both are indexed by enum apus_known. */
+static const char *const known_words[] = {"directly", "server", "by_server"};
+static const char *const known_texts[] = {"", "  (discovery server)", "  (by a server's word)"};
+
 static void json_participant(const struct apus_participant_info *p)
 {
 	char lease[DURATION_TEXT_BYTES];
@@ -90,7 +94,8 @@ static void json_participant(const struct apus_participant_info *p)
 	json_field("name", p->name);
 	json_field("vendor", p->vendor);
 	json_field("lease", duration_to_text(p->lease_ns, lease));
-	printf(",\"local\":%s,", p->local ? "true" : "false");
+	printf(",\"local\":%s,\"known\":\"%s\",", p->local ? "true" : "false",
+	       known_words[p->known]);
 	json_list("locators", p->locators, p->locator_count);
 	fputs("}\n", stdout);
 }
@@ -225,7 +230,7 @@ static void text_participant(const struct apus_participant_info *p)
 		text_coloured(INK_STRONG, p->name);
 	}
 	printf("  lease %s%s\n", duration_to_text(p->lease_ns, lease),
-	       p->local ? "  (this command)" : "");
+	       p->local ? "  (this command)" : known_texts[p->known]);
 	text_locators(p->locators, p->locator_count);
 }
 
@@ -476,6 +481,7 @@ static int run(const struct command *command, int argc, char **argv)
 	int word_count, rc;
 
 	session_options_default(&values.session);
+	values.session.see_all = true;
 	rc = options_parse(command, argc, argv, &values, &word_count);
 	if (rc != EXIT_DONE)
 		return rc < 0 ? EXIT_DONE : rc;

@@ -118,6 +118,16 @@ static void spawn_workers(struct apus_config *config)
 	apus_config_set(config, "worker.mode", "spawned", NULL, 0);
 }
 
+/* Servers tell a client only of what matches its endpoints, and a command that lists has none. */
+static void ask_for_all(struct apus_config *config)
+{
+	char servers[1024] = "";
+
+	apus_config_get(config, "discovery.servers", servers, sizeof(servers));
+	if (*servers)
+		apus_config_set(config, "discovery.super_client", "on", NULL, 0);
+}
+
 /* ---- the participant and its end ---------------------------------------------------------------- */
 
 /* Before any thread exists, so that all inherit the mask. */
@@ -152,6 +162,8 @@ int session_open(struct session *session, const struct session_options *options,
 	if (rc != EXIT_DONE)
 		return rc;
 	spawn_workers(config);
+	if (options->see_all)
+		ask_for_all(config);
 	session->stopped = false;
 	session->signal_fd = catch_signals();
 	if (session->signal_fd < 0)

@@ -21,6 +21,7 @@ struct session_options {
 	const char *config_path;
 	struct option_list settings; /**< "name=value" */
 	bool verbose;
+	bool see_all; /**< not an option: Discovery Servers, if any, are to tell all they know */
 };
 
 /** Rows of an option table for a struct with a member `session` of the type above: what makes a

@@ -32,6 +32,7 @@
 #define PID_KEY_HASH           0x0070u
 #define PID_STATUS_INFO        0x0071u
 #define PID_RELATED_SAMPLE     0x0083u
+#define PID_FASTDDS_RELATED    0x800fu
 
 /* Bytes of the fields in front of inline QoS, counted from behind octetsToInlineQos. */
 #define DATA_FIELD_BYTES 16
@@ -270,7 +271,8 @@ static void sink_inline(struct apus_wire_sink *w, const struct apus_wire_inline_
 	sink_seq_parameter(w, PID_GROUP_COHERENT_SET, q->group_coherent_seq);
 	sink_seq_parameter(w, PID_GROUP_SEQ_NUM, q->group_seq);
 	if (q->related_guid) {
-		sink_parameter(w, PID_RELATED_SAMPLE, 24);
+		sink_parameter(w, q->related_fastdds ? PID_FASTDDS_RELATED : PID_RELATED_SAMPLE,
+			       24);
 		apus_wire_sink_bytes(w, q->related_guid->bytes, 16);
 		sink_seq(w, q->related_seq);
 	}

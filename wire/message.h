@@ -337,6 +337,8 @@ struct apus_wire_inline_out {
 	apus_seq group_seq;                   /**< PID_GROUP_SEQ_NUM, > 0 */
 	const uint8_t *qos_list; /**< little-endian parameters to be put first, as they are */
 	uint32_t qos_list_bytes; /**< multiple of 4, ≤ 1024 */
+	/** Interop: the related sample stands in PID 0x800f instead, which Fast DDS 2.9.1 knows. */
+	bool related_fastdds;
 };
 
 /** DATA to write. */

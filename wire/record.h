@@ -83,6 +83,13 @@ struct apus_wire_endpoint_locators {
 	struct apus_wire_locators unicast, multicast;
 };
 
+/** What a participant is to a Discovery Server of Fast DDS. */
+enum apus_wire_client {
+	APUS_WIRE_NO_CLIENT = 0,
+	APUS_WIRE_CLIENT,       /**< is told what matches its endpoints */
+	APUS_WIRE_SUPER_CLIENT, /**< is told everything */
+};
+
 /** SPDPdiscoveredParticipantData (RTPS 2.5 §8.5.3.2). */
 struct apus_wire_participant_record {
 	struct apus_prefix prefix;
@@ -91,6 +98,9 @@ struct apus_wire_participant_record {
 	uint16_t vendor; /**< PID_VENDORID, e.g. 0x0110 */
 	bool has_domain;
 	bool expects_inline_qos;
+	/** enum apus_wire_client. For a Discovery Server of Fast DDS only: encoded as its client, under the vendor
+	 *  of Fast DDS. Never set by decoding. */
+	uint8_t client;
 	uint32_t domain;            /**< valid if has_domain */
 	uint32_t builtin_endpoints; /**< APUS_WIRE_BUILTIN_… bits */
 	int64_t lease_ns;           /**< absent: 100 s; APUS_INFINITE_NS: never lapses */

@@ -6,6 +6,7 @@
  * Type information goes out as the front end serialised it (Interop: Cyclone DDS 0.10.2 drops a record whose
  * type information it cannot read).
  */
+#include "wire/message.h"
 #include "wire/plist.h"
 #include "wire/record.h"
 
@@ -305,6 +306,20 @@ static struct apus_guid participant_guid(const uint8_t prefix[12])
 	return apus_guid_make(&p, (struct apus_eid){ENTITY_PARTICIPANT});
 }
 
+/* Interop: a Discovery Server of Fast DDS 2.9.1 passes over participants that do not say what they are to it, or
+ * are of another vendor. */
+static void put_client(struct apus_wire_plist_writer *w, bool super_client)
+{
+	const char *const pairs[] = {"PARTICIPANT_TYPE", super_client ? "SUPER_CLIENT" : "CLIENT",
+				     "DS_VERSION", "2.0"};
+
+	apus_wire_plist_open_param(w, APUS_PID_PROPERTY_LIST);
+	apus_wire_plist_put_u32(w, 2);
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
+		apus_wire_plist_put_string(w, pairs[i], strlen(pairs[i]));
+	apus_wire_plist_close_param(w);
+}
+
 int apus_wire_participant_encode(const struct apus_wire_participant_record *record, uint8_t *out,
 				 size_t out_bytes)
 {
@@ -313,7 +328,8 @@ int apus_wire_participant_encode(const struct apus_wire_participant_record *reco
 	struct apus_wire_plist_writer w;
 
 	apus_wire_plist_begin(&w, out, out_bytes);
-	put_version_and_vendor(&w, version, record->vendor);
+	put_version_and_vendor(&w, version,
+			       record->client ? APUS_WIRE_VENDOR_FASTDDS : record->vendor);
 	put_guid_param(&w, APUS_PID_PARTICIPANT_GUID, &guid);
 	if (record->has_domain)
 		put_u32_param(&w, APUS_PID_DOMAIN_ID, record->domain);
@@ -327,6 +343,8 @@ int apus_wire_participant_encode(const struct apus_wire_participant_record *reco
 		put_bool_param(&w, APUS_PID_EXPECTS_INLINE_QOS, true);
 	if (record->name[0] != '\0')
 		put_string_param(&w, APUS_PID_ENTITY_NAME, record->name);
+	if (record->client)
+		put_client(&w, record->client == APUS_WIRE_SUPER_CLIENT);
 	return apus_wire_plist_finish(&w);
 }
 

@@ -366,6 +366,13 @@ APUS_API int64_t apus_reader_set_filter(struct apus_reader *reader, const char *
 
 /* ---- what is known of the domain ----------------------------------------------------------- */
 
+/** By whose word a participant is known. */
+enum apus_known {
+	APUS_KNOWN_DIRECTLY = 0, /**< its own; or it is this one */
+	APUS_KNOWN_SERVER,       /**< its own, and it is one of the configured discovery.servers */
+	APUS_KNOWN_BY_SERVER,    /**< that of such a server */
+};
+
 /** A participant of the domain, this one included. Pointers are valid during the callback. */
 struct apus_participant_info {
 	struct apus_guid guid;
@@ -373,6 +380,7 @@ struct apus_participant_info {
 	const char *vendor; /**< "Cyclone DDS", "Fast DDS", "Apus", … or "vendor XX.XX" */
 	int64_t lease_ns;
 	bool local;                  /**< this participant */
+	int known;                   /**< enum apus_known */
 	const char *const *locators; /**< text form "udp4://127.0.0.1:7411 (default)" */
 	uint32_t locator_count;
 };

@@ -110,7 +110,8 @@ static void words_are_those_of_the_range(void **state)
 		}
 		if (*joined)
 			assert_string_equal(joined, s->shown.range);
-		if (s->kind != APUS_CTL_KIND_TEXT && s->kind != APUS_CTL_KIND_PEERS)
+		if (s->kind != APUS_CTL_KIND_TEXT && s->kind != APUS_CTL_KIND_PEERS &&
+		    s->kind != APUS_CTL_KIND_SERVERS)
 			assert_int_equal(
 				apus_config_set(config, s->shown.name, "Nonsense", NULL, 0),
 				APUS_EINVAL);
@@ -217,6 +218,43 @@ static void lists_parse_or_leave_the_old_one(void **state)
 	assert_string_equal(value, "2,3,63");
 	assert_int_equal(apus_config_set(config, "peers", "", NULL, 0), 0);
 	assert_int_equal(c->peer_count, 0);
+	apus_config_destroy(config);
+}
+
+static void servers_have_ports_and_are_named_once(void **state)
+{
+	static const char *const bad[] = {"a,,b",        "a:0",     "a:65536",        "a,a",
+					  "a,b,a:11811", "fd00::1", "udp:10.0.0.1:7", ":11811"};
+	struct apus_config *config = make(state);
+	const struct apus_ctl_config *c = apus_ctl_config_of(config);
+	char text[APUS_CTL_TEXT_BYTES + 1] = "a:1";
+
+	assert_int_equal(c->server_count, 0);
+	assert_int_equal(apus_config_set(config, "discovery.servers",
+					 "10.0.0.1, 10.0.0.1:11812,[fd00::1]:7", NULL, 0),
+			 0);
+	assert_int_equal(c->server_count, 3);
+	assert_string_equal(c->server[0].host, "10.0.0.1");
+	assert_int_equal(c->server[0].port, 11811);
+	assert_int_equal(c->server[1].port, 11812);
+	assert_string_equal(c->server[2].host, "fd00::1");
+	assert_int_equal(c->server[2].port, 7);
+	for (size_t i = 0; i < APUS_ARRAY_LENGTH(bad); i++)
+		assert_int_equal(apus_config_set(config, "discovery.servers", bad[i], NULL, 0),
+				 APUS_EINVAL);
+	assert_int_equal(c->server_count, 3);
+	for (int i = 1; i < APUS_CTL_SERVERS_MAX; i++)
+		sprintf(text + strlen(text), ",a:%d", i + 1);
+	assert_int_equal(apus_config_set(config, "discovery.servers", text, NULL, 0), 0);
+	assert_int_equal(c->server_count, APUS_CTL_SERVERS_MAX);
+	assert_int_equal(apus_config_set(config, "discovery.servers", strcat(text, ",b"), NULL, 0),
+			 APUS_EINVAL);
+	assert_int_equal(c->server_count, APUS_CTL_SERVERS_MAX);
+	assert_int_equal(apus_config_set(config, "discovery.super_client", "on", NULL, 0), 0);
+	assert_int_equal(apus_ctl_config_check(c, NULL, 0), 0);
+	assert_int_equal(apus_config_set(config, "discovery.servers", "", NULL, 0), 0);
+	assert_int_equal(c->server_count, 0);
+	assert_int_equal(apus_ctl_config_check(c, NULL, 0), APUS_EINVAL); /* without effect */
 	apus_config_destroy(config);
 }
 
@@ -364,6 +402,7 @@ int main(void)
 		cmocka_unit_test(words_are_those_of_the_range),
 		cmocka_unit_test(durations_parse_exactly),
 		cmocka_unit_test(lists_parse_or_leave_the_old_one),
+		cmocka_unit_test(servers_have_ports_and_are_named_once),
 		cmocka_unit_test(more_items_than_fit_are_refused),
 		cmocka_unit_test(errors_name_setting_value_and_range),
 		cmocka_unit_test(a_file_is_taken_whole_or_not_at_all),

@@ -17,6 +17,7 @@ import cases_peers  # noqa: F401
 import cases_shape_main  # noqa: F401
 import cases_shm  # noqa: F401
 import cases_qos  # noqa: F401
+import cases_server  # noqa: F401
 import cases_stream  # noqa: F401
 import cases_writer  # noqa: F401
 import cases_types  # noqa: F401

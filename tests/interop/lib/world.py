@@ -174,6 +174,7 @@ class World:
         ipv6: two hosts that the peers reach by IPv6."""
         self.ipv6 = ipv6
         self.domain = domain
+        self.environment = None  # of what is started from now on; None: ours
         self.two_hosts = two_hosts
         self._processes = []
         self._captures = []
@@ -216,7 +217,7 @@ class World:
                                                                            "b": "127.0.0.1"}
 
     def start(self, argv, name, host="a", stdin=False, env=None):
-        process = Process(self.prefix(host) + argv, name, stdin, env)
+        process = Process(self.prefix(host) + argv, name, stdin, env or self.environment)
         self._processes.append(process)
         return process
 
