@@ -3,9 +3,11 @@
  * Discovery in bulk: what the programs of the three implementations share.
  *
  * Two processes with N endpoints each, roles 0 and 1. Endpoint i is on topic Bulk<i>, a writer in one process
- * and a reader in the other, in turns: each matches exactly one. A process creates its endpoints, waits until
- * every one has its match, prints {"seconds":…,"cpu_seconds":…,"memory_kib":…} since its main(), stays until
- * its input ends, so that the other may finish, and leaves. Run by discovery.py.
+ * and a reader in the other, in turns: each matches exactly one. A process says that it runs and waits for a line
+ * of input, which both are given at once: how long the other took to be loaded is not measured. It creates its
+ * participant and endpoints, waits until every one has its match, prints {"seconds":…,"cpu_seconds":…,
+ * "memory_kib":…}, the first since that line and the others since its beginning, stays until its input ends, so
+ * that the other may finish, and leaves. Run by discovery.py.
  */
 #ifndef APUS_BENCH_DISCOVERY_H
 #define APUS_BENCH_DISCOVERY_H
@@ -44,6 +46,19 @@ static inline bool bulk_parse(int argc, char **argv, struct bulk_options *o)
 	o->endpoints = (uint32_t)strtoul(argv[2], NULL, 10);
 	o->role = (uint32_t)strtoul(argv[3], NULL, 10);
 	return o->domain <= 232 && o->endpoints >= 1 && o->endpoints <= BULK_MAX && o->role <= 1;
+}
+
+/** Says that the process runs and waits for the start. Returns the time. */
+static inline double bulk_begin(void)
+{
+	int c;
+
+	printf("ready\n");
+	fflush(stdout);
+	do
+		c = getchar();
+	while (c != '\n' && c != EOF);
+	return bulk_now();
 }
 
 static inline bool bulk_is_writer(const struct bulk_options *o, uint32_t i)

@@ -3,8 +3,8 @@
 """Discovery in bulk, the three implementations in one interleaved run; see discovery.h.
 
 Each round runs every implementation once, in a network namespace of its own (needs root): two processes
-with the given number of endpoints each, started together, until all are matched. Prints the median of the
-rounds: seconds and CPU seconds of the slower process, its memory, and packets on the interface.
+with the given number of endpoints each, told to begin once both run, until all are matched. Prints the median
+of the rounds: seconds and CPU seconds of the slower process, its memory, and packets on the interface.
 """
 
 import argparse
@@ -33,6 +33,11 @@ def run(program, endpoints):
         pair = [subprocess.Popen(["ip", "netns", "exec", namespace, program, "0", str(endpoints),
                                   str(role)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                  stderr=subprocess.DEVNULL, text=True) for role in (0, 1)]
+        for process in pair:
+            process.stdout.readline() # it runs
+        for process in pair:
+            process.stdin.write("go\n")
+            process.stdin.flush()
         lines = [process.stdout.readline() for process in pair]
         count = packets(namespace)
         for process in pair:

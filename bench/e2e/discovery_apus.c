@@ -56,7 +56,7 @@ int main(int argc, char **argv)
 {
 	static struct apus_writer *writers[BULK_MAX];
 	static struct apus_reader *readers[BULK_MAX];
-	double begun = bulk_now();
+	double begun;
 	struct apus_participant *p;
 	struct apus_config *c = apus_config_create();
 	struct bulk_options o;
@@ -65,6 +65,7 @@ int main(int argc, char **argv)
 
 	if (!bulk_parse(argc, argv, &o))
 		return 2;
+	begun = bulk_begin();
 	set_limits(c, &o);
 	must(apus_participant_create(c, &p, why, sizeof(why)), why);
 	apus_config_destroy(c);

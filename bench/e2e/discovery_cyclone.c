@@ -42,13 +42,14 @@ static bool matched(const struct bulk_options *o, uint32_t i, dds_entity_t entit
 int main(int argc, char **argv)
 {
 	static dds_entity_t entities[BULK_MAX];
-	double begun = bulk_now();
+	double begun;
 	dds_entity_t participant;
 	struct bulk_options o;
 	uint32_t next = 0;
 
 	if (!bulk_parse(argc, argv, &o))
 		return 2;
+	begun = bulk_begin();
 	if (dds_create_domain((dds_domainid_t)o.domain, xml) < 0)
 		return 3;
 	participant = dds_create_participant((dds_domainid_t)o.domain, NULL, NULL);

@@ -98,13 +98,14 @@ struct Endpoint {
 
 int main(int argc, char **argv)
 {
-	double begun = bulk_now();
+	double begun;
 	struct bulk_options o;
 	std::vector<Endpoint> endpoints;
 	uint32_t next = 0;
 
 	if (!bulk_parse(argc, argv, &o))
 		return 2;
+	begun = bulk_begin();
 	DomainParticipant *participant = join(o.domain);
 	if (!participant)
 		return 3;

@@ -36,16 +36,19 @@ LONG = [
     ("three, safety under trouble, all states", 3, 1, 0, 0, "coarse", True),
     ("two, safety, more trouble", 2, 3, 1, 0, "safety", True),
     ("two, liveness with a restart under trouble", 2, 1, 1, 0, "liveness", True),
-    ("three, safety with a restart, some states", 3, 0, 1, 0, "bitstate", True),
+    ("three, safety with a restart, all states of the pairs it concerns", 3, 0, 1, 0, "star", True),
+    ("three, safety with a restart, all pairs, some states", 3, 0, 1, 0, "bitstate", True),
 ]
 # Bitstate search visits some states only; it is no proof, and ends at the depth and time given here.
 BUILD = {
     "safety": ["-DSAFETY"],
     "coarse": ["-DSAFETY", "-DCOLLAPSE"],
+    "star": ["-DSAFETY", "-DCOLLAPSE"],
     "liveness": ["-DNFAIR=3"],
     "bitstate": ["-DSAFETY", "-DBITSTATE"],
 }
-RUN = {"safety": [], "coarse": ["-w26"], "liveness": ["-a", "-f"], "bitstate": ["-w28", "-k2", "-Q5"]}
+RUN = {"safety": [], "coarse": ["-w26"], "star": ["-w26"],
+       "liveness": ["-a", "-f"], "bitstate": ["-w28", "-k2", "-Q5"]}
 
 
 def check(name, participants, trouble, restarts, mistake, kind, holds, timeout_s):
@@ -53,7 +56,8 @@ def check(name, participants, trouble, restarts, mistake, kind, holds, timeout_s
     with tempfile.TemporaryDirectory(prefix="apus-model-") as directory:
         options = [f"-DN={participants}", f"-DTROUBLE={trouble}", f"-DRESTARTS={restarts}",
                    f"-DBROKEN={mistake}"] + (["-DLIVE"] if kind == "liveness" else []) + (
-                       ["-DCOARSE"] if kind in ("coarse", "bitstate") else [])
+                       ["-DCOARSE"] if kind in ("coarse", "star", "bitstate") else []) + (
+                           ["-DSTAR"] if kind == "star" else [])
         shutil.copy(MODEL, directory)
         made = subprocess.run(["spin", *options, "-a", "discovery.pml"], cwd=directory,
                               capture_output=True, text=True)
