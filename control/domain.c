@@ -6,6 +6,7 @@
 #include "control/locators.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -504,6 +505,19 @@ static void stop_control(struct apus_participant *p)
 
 /* --- create and destroy -------------------------------------------------------------------------- */
 
+/* Descriptors that a participant with many endpoints may come to have. */
+#define DESCRIPTORS 256
+
+/* Has the kernel make room for them now, while there may be one thread only: with more, whoever needs another one when
+ * the table is full waits until it is safe to replace it, for tens of milliseconds. */
+static void reserve_descriptors(int fd)
+{
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, DESCRIPTORS - 1);
+
+	if (high >= 0)
+		close(high);
+}
+
 static int open_parts(struct apus_participant *p, char *why, size_t why_bytes)
 {
 	int rc = apus_ctl_domain_open_net(p, why, why_bytes);
@@ -534,6 +548,7 @@ static int open_parts(struct apus_participant *p, char *why, size_t why_bytes)
 		rc = apus_ctl_domain_open_builtin(p);
 	if (rc == 0)
 		rc = apus_ctl_domain_stats_open(p, why, why_bytes);
+	reserve_descriptors(p->control->wake_fd);
 	if (rc == 0)
 		rc = spawn_workers(p, why, why_bytes);
 	if (rc == 0)

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define NONE APUS_SHM_NO_SLOT
@@ -156,9 +155,15 @@ static int create_history(struct apus_dp_reader *r)
 				      r->config.assembly_max);
 }
 
+/* An array of none might be NULL, which says that there is no memory. */
+static uint32_t at_least_one(uint32_t count)
+{
+	return count ? count : 1;
+}
+
 static int create_held(struct apus_dp_reader *r)
 {
-	r->held_memory = calloc(r->config.held_max + 1, sizeof(*r->held_memory));
+	r->held_memory = calloc(at_least_one(r->config.held_max), sizeof(*r->held_memory));
 	if (!r->held_memory)
 		return APUS_ENOMEM;
 	for (uint32_t i = 0; i < r->config.held_max; i++) {
@@ -180,8 +185,8 @@ static int create_assemblies(struct apus_dp_reader *r)
 
 	r->assembly_fragments = r->config.payload_bytes_max / FRAGMENT_BYTES_MIN + 1;
 	words = (r->assembly_fragments + 63) / 64;
-	r->assemblies = calloc(n + 1, sizeof(*r->assemblies));
-	r->assembly_bits = calloc(n + 1, words * sizeof(*r->assembly_bits));
+	r->assemblies = calloc(at_least_one(n), sizeof(*r->assemblies));
+	r->assembly_bits = calloc(at_least_one(n), words * sizeof(*r->assembly_bits));
 	if (!r->assemblies || !r->assembly_bits)
 		return APUS_ENOMEM;
 	for (uint32_t i = 0; i < n; i++)
@@ -204,14 +209,11 @@ int apus_dp_reader_create(struct apus_dp_worker *worker, const struct apus_dp_re
 	r->config = *config;
 	r->eid = apus_guid_eid(&config->guid);
 	r->alarm.fn = apus_dp_reader_alarm;
-	r->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	r->event_fd = -1;
 	r->states = calloc(config->match_max, sizeof(*r->states));
 	r->order = calloc(config->match_max, sizeof(*r->order));
 	r->order_new = calloc(config->match_max, sizeof(*r->order_new));
 	if (!r->states || !r->order || !r->order_new)
-		goto fail;
-	rc = APUS_EIO;
-	if (r->event_fd < 0)
 		goto fail;
 	rc = config->sink ? 0 : create_history(r);
 	if (rc == 0)

@@ -240,8 +240,8 @@ struct apus_dp_reader {
 	struct apus_dp_reader *group_next; /* in its subscriber's list */
 	uint32_t group_head;               /* scratch of apus_dp_group_list() */
 	bool any_refused;                  /* something waits for room: ask again after a take */
-	int event_fd;
-	bool event_wanted; /* somebody uses the descriptor */
+	int event_fd;      /* -1 until somebody wants one: a process has few descriptors */
+	bool event_wanted; /* somebody uses it */
 	bool event_raised;
 	_Atomic uint32_t matched;
 	struct apus_dp_reader_counters counters;
@@ -360,7 +360,7 @@ bool apus_dp_reader_has(struct apus_dp_reader *reader, const struct apus_select 
 int apus_dp_reader_return(struct apus_dp_reader *reader, struct apus_sample *sample);
 /** True if there is something to take. */
 bool apus_dp_reader_available(struct apus_dp_reader *reader, struct apus_mono now);
-/** The eventfd; from now on it is raised when samples become available. */
+/** The eventfd, made when it is first asked for; from now on it is raised when samples become available. Or APUS_EIO. */
 int apus_dp_reader_fd(struct apus_dp_reader *reader, struct apus_mono now);
 
 /* ---- statuses: reader_status.c -------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "dataplane/writer.h"
 
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define NONE APUS_SHM_NO_SLOT
@@ -265,6 +266,10 @@ bool apus_dp_reader_available(struct apus_dp_reader *reader, struct apus_mono no
 
 int apus_dp_reader_fd(struct apus_dp_reader *reader, struct apus_mono now)
 {
+	if (reader->event_fd < 0)
+		reader->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (reader->event_fd < 0)
+		return APUS_EIO;
 	reader->event_wanted = true;
 	apus_dp_reader_want_alarm(reader, now);
 	if (apus_dp_reader_available(reader, now))

@@ -96,6 +96,19 @@ void apus_dp_reader_ask(struct apus_dp_reader_state *s, struct apus_mono now, in
 		apus_dp_wheel_arm(&s->reader->worker->wheel, &s->timer, due);
 }
 
+/* Interop: a Fast DDS 2.9.1 writer has forgotten whatever was acknowledged, and remembers all it still has when it is
+ * told number 0, as by a reader that knows of nothing yet. */
+static void recall(struct apus_dp_reader_state *s)
+{
+	struct apus_dp_reader *r = s->reader;
+	struct apus_wire_acknack a = {.reader = r->eid, .writer = s->eid, .count = ++s->ack_count};
+
+	if (s->addr.family && s->prefix.bytes[0] == 0x01 && s->prefix.bytes[1] == 0x0f &&
+	    apus_wire_acknack(apus_dp_out_at(&r->worker->out, &s->addr, &s->prefix, ACKNACK_BYTES),
+			      &a) == 0)
+		apus_counter_add(&r->counters.acknacks_sent, 1);
+}
+
 bool apus_dp_reader_ask_from(struct apus_dp_reader *reader, const struct apus_guid *writer,
 			     apus_seq from, struct apus_mono now)
 {
@@ -108,6 +121,7 @@ bool apus_dp_reader_ask_from(struct apus_dp_reader *reader, const struct apus_gu
 			return false;
 		apus_dp_reader_drop_held(s);
 		s->asked.ns = 0;
+		recall(s);
 		apus_dp_reader_ask(s, now, 0);
 		return true;
 	}

@@ -443,8 +443,9 @@ int apus_wire_acknack(struct apus_wire_builder *b, const struct apus_wire_acknac
 {
 	const struct apus_wire_seqset *set = &acknack->set;
 
-	/* The base-0 form that is tolerated from Fast DDS is never sent. */
-	if (!seq_valid(set->base) || set->num_bits > APUS_WIRE_SET_BITS)
+	/* Base 0, not allowed by RTPS 2.5 §8.3.8.1, is Fast DDS' word for "from the beginning". */
+	if (set->num_bits > APUS_WIRE_SET_BITS ||
+	    (!seq_valid(set->base) && (set->base != 0 || set->num_bits > 0)))
 		return APUS_EINVAL;
 	struct apus_wire_sink w = reserve(b, APUS_WIRE_ACKNACK, acknack->final ? FLAG_FINAL : 0,
 					  8 + 8 + bitmap_bytes(set->num_bits) + 4, 0);

@@ -415,7 +415,7 @@ static void test_build_refusals(void **state)
 	struct apus_wire_heartbeat h = {.first = 3, .last = 1};
 	struct apus_wire_heartbeat_frag hf = {.seq = 1, .last = 0};
 	struct apus_wire_gap g = {.start = 1, .set = {.base = 0}};
-	struct apus_wire_acknack a = {.set = {.base = 0}};
+	struct apus_wire_acknack a = {.set = {.base = 0, .num_bits = 1}};
 	struct apus_wire_nack_frag n = {.seq = 1, .set = {.base = 1, .num_bits = 257}};
 	struct apus_locator v6 = {.kind = APUS_LOCATOR_UDPV6};
 
@@ -442,6 +442,8 @@ static void test_build_refusals(void **state)
 	assert_int_equal(apus_wire_heartbeat(&b, &h), APUS_EINVAL);
 	assert_int_equal(apus_wire_heartbeat_frag(&b, &hf), APUS_EINVAL);
 	assert_int_equal(apus_wire_gap(&b, &g), APUS_EINVAL);
+	assert_int_equal(apus_wire_acknack(&b, &a), APUS_EINVAL);
+	a.set = (struct apus_wire_seqset){.base = -1};
 	assert_int_equal(apus_wire_acknack(&b, &a), APUS_EINVAL);
 	assert_int_equal(apus_wire_nack_frag(&b, &n), APUS_EINVAL);
 	assert_int_equal(apus_wire_info_reply_ip4(&b, &v6, NULL), APUS_EINVAL);
