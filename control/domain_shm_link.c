@@ -44,12 +44,23 @@ static int watch(struct apus_ctl_shm *s, int fd)
 
 /* --- peers --------------------------------------------------------------------------------------- */
 
-int apus_ctl_shm_say(struct apus_participant *p, struct apus_ctl_shm_peer *peer,
-		     struct apus_ctl_shm_message *m, const int *fds, uint32_t fd_count)
+void apus_ctl_shm_sign(const struct apus_participant *p, struct apus_ctl_shm_message *m)
 {
 	m->magic = MAGIC;
 	m->version = VERSION;
-	m->sender = p->prefix;
+	if (p)
+		m->sender = p->prefix;
+}
+
+bool apus_ctl_shm_is_ours(const struct apus_ctl_shm_message *m)
+{
+	return m->magic == MAGIC && m->version == VERSION;
+}
+
+int apus_ctl_shm_say(struct apus_participant *p, struct apus_ctl_shm_peer *peer,
+		     struct apus_ctl_shm_message *m, const int *fds, uint32_t fd_count)
+{
+	apus_ctl_shm_sign(p, m);
 	return peer->out < 0 ? APUS_ECLOSED
 			     : apus_shm_send(peer->out, m, sizeof(*m), fds, fd_count);
 }
@@ -133,8 +144,13 @@ static bool handle(struct apus_participant *p, struct apus_ctl_shm_connection *c
 	if (raw->length != sizeof(m))
 		return false;
 	memcpy(&m, raw->bytes, sizeof(m));
-	if (m.magic != MAGIC || m.version != VERSION)
+	if (!apus_ctl_shm_is_ours(&m))
 		return false;
+	if (!c->peer && !c->answered && m.kind == APUS_CTL_SHM_ASK) {
+		c->answered = true;
+		apus_ctl_shm_tell(p, c->fd);
+		return true; /* who asks hangs up */
+	}
 	if (!c->peer) {
 		if (m.kind != APUS_CTL_SHM_HELLO || apus_prefix_equal(&m.sender, &p->prefix))
 			return false;

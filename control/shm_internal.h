@@ -18,7 +18,9 @@ enum apus_ctl_shm_kind {
 	APUS_CTL_SHM_ACCEPT,
 	APUS_CTL_SHM_REFUSE,
 	APUS_CTL_SHM_DETACH,
-	APUS_CTL_SHM_WITHDRAW
+	APUS_CTL_SHM_WITHDRAW,
+	APUS_CTL_SHM_ASK, /* of no participant: what do you share? */
+	APUS_CTL_SHM_TOLD
 };
 
 struct apus_ctl_shm_message {
@@ -46,6 +48,7 @@ struct apus_ctl_shm_connection {
 	struct apus_ctl_shm_connection *next;
 	struct apus_ctl_shm_peer *peer; /* NULL: it has not said who it is */
 	int fd;
+	bool answered; /* it has asked; once is enough */
 };
 
 enum apus_ctl_shm_state { APUS_CTL_SHM_WAITING, APUS_CTL_SHM_OFFERED, APUS_CTL_SHM_READY };
@@ -88,6 +91,10 @@ struct apus_ctl_shm {
 
 /* ---- domain_shm_link.c ----------------------------------------------------------------------------- */
 
+/** Marks a message as ours, of this version; p: the sender, or NULL where nobody is. */
+void apus_ctl_shm_sign(const struct apus_participant *p, struct apus_ctl_shm_message *m);
+/** True if it is marked so. */
+bool apus_ctl_shm_is_ours(const struct apus_ctl_shm_message *m);
 /** Sends a message with descriptors; returns as apus_shm_send(). */
 int apus_ctl_shm_say(struct apus_participant *p, struct apus_ctl_shm_peer *peer,
 		     struct apus_ctl_shm_message *m, const int *fds, uint32_t fd_count);
@@ -101,6 +108,11 @@ struct apus_ctl_shm_peer *apus_ctl_shm_peer_of(struct apus_participant *p,
 void apus_ctl_shm_serve_all(struct apus_participant *p);
 /** Forgets peers that are gone and of whom nothing is left. */
 void apus_ctl_shm_forget_peers(struct apus_participant *p);
+
+/* ---- domain_shm_tell.c ----------------------------------------------------------------------------- */
+
+/** Answers, on a connection, what this participant shares. */
+void apus_ctl_shm_tell(struct apus_participant *p, int fd);
 
 /* ---- domain_shm.c ---------------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@ The page needs nothing from outside: no script, font or picture. It takes its co
 laid out for a telephone as well. All of it comes from one JSON object, so it can be made again.
 """
 
+import collections
 import html
 import math
 
@@ -335,7 +336,8 @@ def limits_of(results):
     """What the page does not say."""
     data = results.data
     out = [f"{LABELS[k]} was not measured: {why}." for k, why in data["missing"].items()]
-    out += [f"Failed, and not in the figures: {f}." for f in data["failures"]]
+    out += [f"Failed, and not in the figures: {f}{f' ({n} times)' if n > 1 else ''}."
+            for f, n in sorted(collections.Counter(data["failures"]).items())]
     out += [
         "Two hosts, a real network, more than two cores, and other traffic at the same time were not measured.",
         "Cyclone DDS takes no shared-memory route here: its package is built without iceoryx.",

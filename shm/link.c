@@ -103,6 +103,8 @@ static int clear_name(const char *directory, const char *name, const struct sock
 		close(fd);
 	if (fd >= 0 || fd == APUS_EAGAIN)
 		return APUS_EADDRINUSE;
+	if (fd != APUS_ENOENT)
+		return fd;
 	return unlink(at->sun_path) == 0 || errno == ENOENT ? 0 : APUS_EIO;
 }
 
@@ -291,7 +293,8 @@ static bool answers(const char *directory, const char *name)
 
 	if (fd >= 0)
 		close(fd);
-	return fd >= 0 || fd == APUS_EAGAIN;
+	/* Out of descriptors, or a socket of another kind: no reason to take it for dead. */
+	return fd != APUS_ENOENT;
 }
 
 int apus_shm_sweep(const char *directory, bool remove_dead,

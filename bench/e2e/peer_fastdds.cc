@@ -212,7 +212,10 @@ void *fastdds_open(const peer_options *o)
 	type.register_type(participant);
 	snprintf(name, sizeof(name), "bench_%s_%u_%d", o->topic ? o->topic : "peer", o->bytes,
 		 o->reliable);
-	topic = participant->create_topic(name, type->getName(), TOPIC_QOS_DEFAULT);
+	/* One topic for all its readers. */
+	topic = dynamic_cast<Topic *>(participant->lookup_topicdescription(name));
+	if (!topic)
+		topic = participant->create_topic(name, type->getName(), TOPIC_QOS_DEFAULT);
 	if (topic)
 		make_endpoint(e, topic);
 	return e->writer || e->reader ? e : nullptr;

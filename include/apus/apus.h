@@ -8,6 +8,7 @@
 #include <apus/filter.h>
 #include <apus/filter_class.h>
 #include <apus/group.h>
+#include <apus/host.h>
 #include <apus/participant.h>
 #include <apus/predicate.h>
 #include <apus/qos.h>
