@@ -102,7 +102,7 @@ def jobs_of(key, quick):
         jobs.append((f"fanout{readers}", ["--mode", "fanout", "--readers", str(readers), "--ms", ms]))
     if quick:
         return jobs
-    if key in ("raw-ring", "iceoryx"):
+    if key in ("apus-shm", "raw-ring", "iceoryx"):
         jobs.append(("lent", ["--mode", "latency", "--lent", "--bytes", latency, "--ms", ms]))
     if polled or key in ("cyclone", "fastdds-sharing"):
         jobs.append(("paced", ["--mode", "latency", "--rate", str(PACED_RATE), "--ms", "200"]))

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define BURST       64
+#define LOANS       4
 #define BATCH_BYTES 16384
 #define HEAD_BYTES  4 /* of a payload: the encapsulation */
 
@@ -97,6 +98,7 @@ static void *apus_open(const struct peer_options *o)
 	set_qos(o, &qos);
 	options.type = &e->type.type;
 	options.worker_idx = e->worker_idx;
+	options.loans = o->writer && !o->spawned ? LOANS : 0;
 	rc = o->writer ? apus_writer_create(participant, &options, &e->writer)
 		       : apus_reader_create(participant, &options, &e->reader);
 	if (rc != 0)
@@ -121,6 +123,18 @@ static uint32_t apus_write_some(void *endpoint, const void *samples, uint32_t co
 	int n = apus_write_many(((struct endpoint *)endpoint)->writer, samples, count);
 
 	return n > 0 ? (uint32_t)n : 0;
+}
+
+static void *apus_lend(void *endpoint)
+{
+	void *sample;
+
+	return apus_loan(((struct endpoint *)endpoint)->writer, &sample) == 0 ? sample : NULL;
+}
+
+static bool apus_write_lent(void *endpoint, void *loan)
+{
+	return apus_write_loaned(((struct endpoint *)endpoint)->writer, loan) == 0;
 }
 
 static uint32_t apus_poll(void *endpoint)
@@ -171,5 +185,7 @@ static const struct peer apus = {.name = "apus",
 				 .version = apus_version,
 				 .poll = apus_poll,
 				 .write_many = apus_write_some,
+				 .loan = apus_lend,
+				 .publish = apus_write_lent,
 				 .leave = apus_leave};
 const struct peer *const peer_apus = &apus;

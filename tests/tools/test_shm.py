@@ -136,8 +136,9 @@ def lie(directory, name, answer):
         try:
             while True:
                 peer, _ = at.accept()
-                if peer.recv(256):  # gc only looks who listens
-                    answer(peer)
+                asked = peer.recv(256)
+                if asked:  # gc only looks who listens
+                    answer(peer, asked)
                     time.sleep(0.2)
                 peer.close()
         except OSError:
@@ -146,7 +147,9 @@ def lie(directory, name, answer):
     return at
 
 
-TOLD = struct.pack("<IHH12sI16s16sQII", 0x53555041, 1, 9, b"x" * 12, 0, b"", b"", 0, 0, 0)
+def told(asked):
+    """The question as an answer: the kind stands behind magic and version."""
+    return asked[:6] + struct.pack("<H", struct.unpack_from("<H", asked, 6)[0] + 1) + asked[8:]
 
 
 def memory(data, seal=True):
@@ -158,11 +161,11 @@ def memory(data, seal=True):
     return fd
 
 
-def tell(data, seal=True, message=TOLD):
+def tell(data, seal=True):
     """Sends a report."""
-    def answer(peer):
+    def answer(peer, asked):
         fd = memory(data, seal)
-        peer.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+        peer.sendmsg([told(asked)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
         os.close(fd)
     return answer
 
@@ -183,19 +186,19 @@ def check_hostile(directory):
         except BlockingIOError:
             pass
     liars = {
-        "01garbage": lambda peer: peer.send(b"\xff" * 72),
-        "02short": lambda peer: peer.send(b"x"),
-        "03hangup": lambda peer: None,
-        "04no memory": lambda peer: peer.send(TOLD),
+        "01garbage": lambda peer, asked: peer.send(b"\xff" * 72),
+        "02short": lambda peer, asked: peer.send(b"x"),
+        "03hangup": lambda peer, asked: None,
+        "04no memory": lambda peer, asked: peer.send(told(asked)),
         "05shrinks": tell(head(1) + row, seal=False),
         "06empty": tell(b""),
         "07many": tell(head(0xffffffff)),
         "08cut": tell(head(2) + row),
         "09size": tell(head(1, 1) + row),
         "10magic": tell(head(1, magic=1) + row),
-        "11long": lambda peer: peer.send(b"x" * 4096),
+        "11long": lambda peer, asked: peer.send(b"x" * 4096),
         "12kind": tell(head(2) + b"\xff" * len(row) + row),
-        "13stream\n\x1b[31m": lambda peer: peer.send(b""),
+        "13stream\n\x1b[31m": lambda peer, asked: peer.send(b""),
     }
     sockets = [lie(directory, name, answer) for name, answer in liars.items()]
     stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
