@@ -366,6 +366,19 @@ void apus_ctl_discovery_forget(struct apus_ctl_discovery *d, const struct apus_c
 	apus_ctl_graph_remove_participant(d->graph, &prefix);
 }
 
+/* Its announcements have not been heard for a lease; samples or acknowledgements of it may have. */
+static struct apus_mono look_again(const struct apus_ctl_discovery *d,
+				   const struct apus_ctl_participant *p, struct peer *peer)
+{
+	if (d->ops.heard) {
+		struct apus_mono heard = d->ops.heard(d->ops.user, &p->record.prefix);
+
+		if (apus_mono_before(peer->heard, heard))
+			peer->heard = heard;
+	}
+	return expiry(p, peer);
+}
+
 static void expire(struct apus_ctl_discovery *d, struct apus_mono now)
 {
 	struct apus_ctl_participant *p = apus_ctl_graph_next_participant(d->graph, NULL), *next;
@@ -376,6 +389,8 @@ static void expire(struct apus_ctl_discovery *d, struct apus_mono now)
 		struct apus_mono end = p->local ? NEVER : expiry(p, peer_of(d, p));
 
 		next = apus_ctl_graph_next_participant(d->graph, p);
+		if (!apus_mono_before(now, end))
+			end = look_again(d, p, peer_of(d, p));
 		if (apus_mono_before(now, end)) {
 			d->next_expiry = earlier(d->next_expiry, end);
 			continue;

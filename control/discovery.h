@@ -69,6 +69,9 @@ struct apus_ctl_discovery_ops {
 	void (*announce_client)(void *user, const struct apus_dp_addr *to,
 				const struct apus_guid *key, const uint8_t *payload,
 				size_t payload_bytes, bool gone);
+	/** When traffic between our endpoints and the participant's was last heard; 0: not known. Asked before its
+	 *  lease runs out. May be NULL. */
+	struct apus_mono (*heard)(void *user, const struct apus_prefix *participant);
 };
 
 /** How to announce. */

@@ -418,13 +418,29 @@ static void ask_again(void *user, const struct apus_guid *writer, apus_seq from)
 	apus_dp_reader_ask_from(p->builtin[which].reader, writer, from, apus_mono_now());
 }
 
+/* Workers are made before discovery takes its first turn, and stay. */
+static struct apus_mono heard(void *user, const struct apus_prefix *participant)
+{
+	const struct apus_participant *p = user;
+	struct apus_mono latest = {0};
+
+	for (uint32_t i = 0; i < p->worker_count; i++) {
+		struct apus_mono at = apus_dp_heard_at(&p->workers[i]->heard, participant);
+
+		if (apus_mono_before(latest, at))
+			latest = at;
+	}
+	return latest;
+}
+
 struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p)
 {
 	return (struct apus_ctl_discovery_ops){.announce = announce,
 					       .write = write_builtin,
 					       .ask_again = ask_again,
 					       .user = p,
-					       .announce_client = announce_client};
+					       .announce_client = announce_client,
+					       .heard = heard};
 }
 
 /* --- life ---------------------------------------------------------------------------------------- */

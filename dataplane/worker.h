@@ -21,6 +21,7 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "dataplane/alarm.h"
+#include "dataplane/heard.h"
 #include "dataplane/io/transport.h"
 #include "dataplane/out.h"
 #include "dataplane/snapshot.h"
@@ -111,6 +112,7 @@ struct apus_dp_worker {
 	struct apus_dp_wheel wheel;
 	struct apus_dp_out out;
 	struct apus_dp_worker_counters counters;
+	struct apus_dp_heard heard;
 	int rx_burst; /* datagrams taken at once next time, after how large the latest were; 0: not known */
 
 	/* Endpoints sorted by entity id, under the turn. */

@@ -38,6 +38,8 @@ static void report_evidence(struct context *c, bool proved)
 
 	if (c->evidence && config->evidence)
 		config->evidence(config->control_user, &c->evident, c->credit, proved, c->now);
+	else if (c->evidence)
+		apus_dp_heard_note(&c->worker->heard, &c->evident, c->now);
 	c->credit = 0;
 	c->evidence = false;
 }

@@ -6,6 +6,7 @@
  * three instances with lost, repeated and shuffled messages must converge on one graph.
  */
 #include "control/discovery.h"
+#include "dataplane/heard.h"
 #include "tests/control/graph_fixture.h"
 
 #define MS      APUS_NS_PER_MS
@@ -26,6 +27,7 @@ struct world {
 	struct apus_ctl_discovery *d;
 	struct sent log[LOG_MAX];
 	uint32_t count;
+	struct apus_mono traffic_at; /* what discovery is told of participant 1 */
 	int write_result;
 	uint32_t request_count; /* for what had been refused; and the latest */
 	struct apus_guid requested;
@@ -72,6 +74,15 @@ static void record_request(void *user, const struct apus_guid *writer, apus_seq 
 	w->requested_from = from;
 }
 
+/* When samples or acknowledgements of participant 1 were heard last. */
+static struct apus_mono traffic(void *user, const struct apus_prefix *participant)
+{
+	const struct world *w = user;
+	struct apus_prefix one = fixture_prefix(1);
+
+	return apus_prefix_equal(participant, &one) ? w->traffic_at : (struct apus_mono){0};
+}
+
 static struct apus_dp_addr group(void)
 {
 	return apus_dp_addr_v4((uint8_t[]){239, 255, 0, 1}, 7400);
@@ -87,7 +98,8 @@ static void open_world_as(struct world *w, uint32_t self, bool multicast,
 {
 	struct apus_ctl_graph_config gc = fixture_config();
 	struct apus_wire_participant_record record = fixture_participant(self);
-	struct apus_ctl_discovery_ops ops = {record_announcement, record_write, record_request, w};
+	struct apus_ctl_discovery_ops ops = {record_announcement, record_write, record_request, w,
+					     .heard = traffic};
 	struct apus_ctl_discovery_config dc = {.announce_period_ns = 3 * SEC,
 					       .burst_period_ns = 100 * MS,
 					       .burst_count = 3,
@@ -620,6 +632,54 @@ static void a_lease_ends_at_its_instant(void **state)
 	close_world(&w);
 }
 
+/* Announcements are lost, but samples come: the lease runs from the last of these. */
+static void a_lease_goes_on_while_traffic_is_heard(void **state)
+{
+	struct world w;
+
+	(void)state;
+	open_world(&w, false);
+	hear(&w, 1, at(0)); /* lease 10 s */
+	hear(&w, 2, at(0));
+	w.traffic_at = at(7 * SEC);
+	apus_ctl_discovery_turn(w.d, at(10 * SEC));
+	assert_true(knows(&w, 1));
+	assert_false(knows(&w, 2));
+	w.traffic_at = at(16 * SEC);
+	apus_ctl_discovery_turn(w.d, at(17 * SEC));
+	assert_true(knows(&w, 1));
+	apus_ctl_discovery_turn(w.d, at(26 * SEC - 1));
+	assert_true(knows(&w, 1));
+	apus_ctl_discovery_turn(w.d, at(26 * SEC));
+	assert_false(knows(&w, 1));
+	assert_int_equal(apus_counter_get(&apus_ctl_discovery_counters(w.d)->lapsed), 2);
+	close_world(&w);
+}
+
+/* What workers keep: who was heard, to within a tenth of a second, until somebody takes the place. */
+static void workers_note_whom_they_hear(void **state)
+{
+	static struct apus_dp_heard table;
+	struct apus_prefix one = fixture_prefix(1), other = one;
+
+	(void)state;
+	assert_int_equal(apus_dp_heard_at(&table, &one).ns, 0);
+	apus_dp_heard_note(&table, &one, at(SEC));
+	assert_int_equal(apus_dp_heard_at(&table, &one).ns, at(SEC).ns);
+	apus_dp_heard_note(&table, &one, at(SEC + 99 * MS));
+	assert_int_equal(apus_dp_heard_at(&table, &one).ns, at(SEC).ns);
+	apus_dp_heard_note(&table, &one, at(SEC + 100 * MS));
+	assert_int_equal(apus_dp_heard_at(&table, &one).ns, at(SEC + 100 * MS).ns);
+	do
+		other.bytes[6] += ++other.bytes[7] == 0;
+	while (apus_dp_heard_hash(&other) / 2 % APUS_DP_HEARD_PLACES !=
+	       apus_dp_heard_hash(&one) / 2 % APUS_DP_HEARD_PLACES);
+	assert_int_equal(apus_dp_heard_at(&table, &other).ns, 0);
+	apus_dp_heard_note(&table, &other, at(2 * SEC));
+	assert_int_equal(apus_dp_heard_at(&table, &other).ns, at(2 * SEC).ns);
+	assert_int_equal(apus_dp_heard_at(&table, &one).ns, 0);
+}
+
 /* The turn asks to be called no later than the first lease ends, also when a lease gets shorter. */
 static void the_next_turn_is_not_after_the_first_lease(void **state)
 {
@@ -864,6 +924,8 @@ int main(void)
 		cmocka_unit_test(vendors_that_may_stamp_repetitions_are_believed),
 		cmocka_unit_test(only_its_own_word_counts),
 		cmocka_unit_test(a_lease_ends_at_its_instant),
+		cmocka_unit_test(a_lease_goes_on_while_traffic_is_heard),
+		cmocka_unit_test(workers_note_whom_they_hear),
 		cmocka_unit_test(the_next_turn_is_not_after_the_first_lease),
 		cmocka_unit_test(a_restart_under_the_same_address_is_somebody_new),
 		cmocka_unit_test(our_endpoints_are_written_changed_and_ended),
