@@ -205,15 +205,17 @@ static bool keep(void *context, const struct apus_dp_sample *entry)
 	return apus_dp_predicate_eval(c->filter, payload, bytes) == APUS_DP_PASS;
 }
 
-static void adopt_filter(struct apus_dp_reader *r, const struct apus_dp_reader_snapshot *snap)
+/* Returns whether the filter has changed. */
+static bool adopt_filter(struct apus_dp_reader *r, const struct apus_dp_reader_snapshot *snap)
 {
 	struct keep_context c = {r, snap->filter};
 
 	if (r->config.sink || snap->filter_generation == r->inbox.filter_generation)
-		return;
+		return false;
 	memcpy(r->filter_signature, snap->filter_signature, sizeof(r->filter_signature));
 	apus_dp_inbox_set_filter(&r->inbox, snap->filter ? apply : NULL, snap->filter,
 				 snap->filter_generation, snap->filter ? keep : NULL, &c);
+	return true;
 }
 
 void apus_dp_reader_adopt(struct apus_dp_reader *reader, struct apus_mono now)
@@ -221,10 +223,11 @@ void apus_dp_reader_adopt(struct apus_dp_reader *reader, struct apus_mono now)
 	/* T3: seq_cst, pairs with S1 in apus_dp_reader_publish(). */
 	const struct apus_dp_reader_snapshot *snap = atomic_load(&reader->port.snapshot);
 	uint32_t *swap = reader->order;
+	bool filter_changed;
 
 	if (!snap || snap->generation == reader->adopted_generation)
 		return;
-	adopt_filter(reader, snap);
+	filter_changed = adopt_filter(reader, snap);
 	reader->match_count = merge(reader, snap, now);
 	reader->order = reader->order_new;
 	reader->order_new = swap;
@@ -237,6 +240,9 @@ void apus_dp_reader_adopt(struct apus_dp_reader *reader, struct apus_mono now)
 		apus_dp_reader_note_flips(reader);
 	}
 	greet(reader, now);
+	/* What it has pruned has made room, and nobody may take anything for long. */
+	if (filter_changed)
+		apus_dp_reader_ask_again(reader, now);
 }
 
 void apus_dp_reader_detach(struct apus_dp_reader *reader, struct apus_mono now)

@@ -6,6 +6,7 @@
  * Method: two workers without sockets, ends of a match over ordinary memory, injected time. Nothing of a sample
  * goes over the wire.
  */
+#include "control/filter.h"
 #include "dataplane/shm_match.h"
 #include "wire_pair.h"
 
@@ -174,6 +175,56 @@ static void test_pushes_back(void **state)
 	assert_true(apus_dp_writer_acked(f.e.writer, 36));
 	assert_int_equal(wire_write(&f.p, &f.e, "RED", x, APUS_ALIVE), 0);
 	end(&f);
+}
+
+/* The reader of the same matches has another filter. */
+static void set_filter(struct fixture *f, const struct apus_dp_predicate *filter)
+{
+	struct apus_dp_reader_snapshot *old = f->e.reader_snapshot;
+	struct apus_dp_reader_snapshot *new = malloc(sizeof(*new) + sizeof(new->match[0]));
+	uint64_t retired;
+
+	assert_non_null(new);
+	memcpy(new, old, sizeof(*new) + sizeof(new->match[0]));
+	new->generation = ++f->e.generation;
+	new->filter = filter;
+	new->filter_generation++;
+	apus_dp_reader_publish(&f->p.epoch, &f->e.reader->port, new, &retired);
+	f->e.reader_snapshot = new;
+	wire_run(&f->p, APUS_NS_PER_MS);
+	free(old);
+}
+
+/* A change of the filter makes room, and nothing may be left that somebody could take. */
+static void test_goes_on_when_pruned(void **state)
+{
+	struct wire_options o = keep_all;
+	struct apus_dp_predicate *filter;
+	struct fixture f;
+	int32_t next = 21, x = 1;
+
+	(void)state;
+	assert_int_equal(
+		apus_ctl_filter_compile(&apus_shape_type, "x > 20", NULL, 0, NULL, &filter, NULL),
+		0);
+	o.reader_max_samples = 4;
+	begin(&f, &o);
+	match(&f);
+	while (wire_write(&f.p, &f.e, "RED", x, APUS_ALIVE) == 0) {
+		x++;
+		wire_run(&f.p, APUS_NS_PER_MS);
+		assert_true(x < 100);
+	}
+	set_filter(&f, filter);
+	wire_run(&f.p, 10 * APUS_NS_PER_MS);
+	assert_true(apus_dp_writer_acked(f.e.writer, 24));
+	for (int i = 0; i < 200 && next < x; i++) {
+		take(&f, 1, &next);
+		wire_run(&f.p, APUS_NS_PER_MS);
+	}
+	assert_int_equal(next, x);
+	end(&f);
+	apus_ctl_filter_free(filter);
 }
 
 static void test_best_effort_displaces(void **state)
@@ -397,6 +448,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_in_order_once),
 		cmocka_unit_test(test_pushes_back),
+		cmocka_unit_test(test_goes_on_when_pruned),
 		cmocka_unit_test(test_best_effort_displaces),
 		cmocka_unit_test(test_late_joiner),
 		cmocka_unit_test(test_instances),
