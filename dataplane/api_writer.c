@@ -25,6 +25,9 @@ uint32_t apus_writer_matched(const struct apus_writer *writer)
 	return atomic_load_explicit(&writer->dp->matched, memory_order_relaxed);
 }
 
+/* After a sample of at least so many bytes a driven worker is polled. */
+#define LOOK_BYTES 32768
+
 /* A change on its way into a slot: either a sample in memory or a payload. */
 struct source {
 	const void *sample;
@@ -159,6 +162,19 @@ static bool await_room(struct apus_writer *w, struct apus_mono *deadline)
 	return true;
 }
 
+/* What is large fills a reader's window, and its answers let the rest go. Who writes several between two polls of a
+ * driven worker would leave the path idle; a look costs little beside such a sample. Under the turn. */
+static void look_for_answers(struct apus_writer *w)
+{
+	const struct apus_dp_writer *dp = w->dp;
+	uint32_t newest = dp->cache.tail;
+
+	if (w->worker->spawned || !dp->config.reliable || dp->min_acked >= dp->sent ||
+	    newest == APUS_SHM_NO_SLOT || dp->cache.entries[newest].payload_bytes < LOOK_BYTES)
+		return;
+	apus_dp_worker_poll(w->worker, apus_mono_now());
+}
+
 static int write_source(struct apus_writer *w, const struct source *src, enum apus_change kind,
 			int64_t source_time_ns)
 {
@@ -173,6 +189,8 @@ static int write_source(struct apus_writer *w, const struct source *src, enum ap
 		if (t.ns == INT64_MIN)
 			t = source_now(w);
 		rc = try_write(w, src, kind, t, false);
+		if (rc == 0)
+			look_for_answers(w);
 		apus_dp_worker_end_turn(w->worker);
 		if (rc != APUS_EAGAIN)
 			return rc;
