@@ -17,6 +17,9 @@ void apus_dp_out_init(struct apus_dp_out *out, struct apus_dp_queue *queue,
 	out->pack_bytes = packet_bytes >= APUS_DP_OUT_PACK_LARGE_BYTES
 				  ? APUS_DP_OUT_PACK_LARGE_BYTES
 				  : APUS_DP_OUT_PACK_BYTES;
+	out->copy_bytes = packet_bytes >= APUS_DP_OUT_PACK_LARGE_BYTES
+				  ? APUS_DP_OUT_COPY_LARGE_BYTES
+				  : APUS_DP_OUT_COPY_BYTES;
 	out->count = 0;
 	out->used = 0;
 	out->open = false;
@@ -77,10 +80,16 @@ void apus_dp_out_flush(struct apus_dp_out *out)
 	(void)apus_dp_queue_tx(out->queue, out->tx, (int)n);
 }
 
+/* Bytes of the arena for one datagram. */
+static uint32_t room_of(const struct apus_dp_out *out)
+{
+	return out->pack_bytes > APUS_DP_OUT_BUFFER_BYTES ? out->pack_bytes
+							  : APUS_DP_OUT_BUFFER_BYTES;
+}
+
 static void open_datagram(struct apus_dp_out *out, const struct apus_dp_addr *to)
 {
-	uint32_t room = out->pack_bytes > APUS_DP_OUT_BUFFER_BYTES ? out->pack_bytes
-								   : APUS_DP_OUT_BUFFER_BYTES;
+	uint32_t room = room_of(out);
 
 	close_datagram(out);
 	if (APUS_DP_OUT_ARENA_BYTES - out->used < room)
@@ -157,8 +166,8 @@ static bool place_payload(struct apus_dp_out *out, const struct apus_dp_addr *to
 	uint32_t bytes = DATA_BYTES + (marked ? MARKS_BYTES : 0) + qos->filter_info_bytes +
 			 qos->qos_list_bytes + apus_wire_padded(payload_bytes);
 	/* The longest inline QoS leaves no room to copy the longest payload. */
-	bool copy = payload_bytes <= APUS_DP_OUT_COPY_BYTES &&
-		    APUS_WIRE_HEADER_BYTES + CONTEXT_BYTES + bytes <= APUS_DP_OUT_BUFFER_BYTES;
+	bool copy = payload_bytes <= out->copy_bytes &&
+		    APUS_WIRE_HEADER_BYTES + CONTEXT_BYTES + bytes <= room_of(out);
 
 	if (!fits(out, to, dest, copy ? bytes : out->pack_bytes))
 		open_datagram(out, to);

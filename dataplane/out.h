@@ -4,7 +4,7 @@
  *
  * A caller says where a submessage goes; as long as the address stays the same and there is room it
  * joins the datagram under construction, else that one is closed and the next begun. INFO_DST and
- * INFO_TS are written only when they change. Payloads up to APUS_DP_OUT_COPY_BYTES are copied; larger
+ * INFO_TS are written only when they change. Payloads up to `copy_bytes` are copied; larger
  * ones are referenced where they lie and sent before flush returns, which happens when the burst is
  * full and at the end of every turn. So a slot must stay untouched until the end of the turn, which the
  * turn guarantees.
@@ -23,8 +23,10 @@
 #define APUS_DP_OUT_BUFFER_BYTES 2304
 /** Room for headers and copied payloads of all datagrams of a burst. */
 #define APUS_DP_OUT_ARENA_BYTES (192 * 1024)
-/** Payloads up to this size are copied into the datagram. */
+/** Payloads up to this size are copied into the datagram: over links of the ordinary packet size … */
 #define APUS_DP_OUT_COPY_BYTES 2048
+/** … and of large packets: what a copy of so many costs is less than what a second part costs the kernel. */
+#define APUS_DP_OUT_COPY_LARGE_BYTES 8192
 /** Packing stops here, so that packed datagrams fit an Ethernet frame: 1500 less IPv4 and UDP headers. */
 #define APUS_DP_OUT_PACK_BYTES 1472
 /** The same over links that carry datagrams of at least this size: fewer, and still no large part of a
@@ -50,6 +52,7 @@ struct apus_dp_out {
 	struct apus_wire_builder builder;
 	struct apus_counter datagrams, bytes;
 	struct apus_dp_tx tx[APUS_DP_OUT_BURST];
+	uint32_t copy_bytes; /* payloads up to this size are copied */
 	uint32_t pack_bytes; /* a datagram takes no more submessages beyond it */
 	uint32_t used;       /* bytes of the arena that closed datagrams take */
 	_Alignas(8) uint8_t arena[APUS_DP_OUT_ARENA_BYTES];

@@ -218,11 +218,11 @@ static int send_datagram(struct apus_dp_udp *u, const struct apus_dp_tx *tx)
 	socklen_t to_bytes = apus_dp_udp_sockaddr(&tx->to, 0, &to);
 	ssize_t bytes;
 
-	if (tx->iov_count == 1 && tx->interface_idx <= 0)
+	if (tx->iov_count != 1 || tx->interface_idx > 0)
+		bytes = send_message(u, tx, &to, to_bytes);
+	else if (!apus_dp_udp_direct_send(u, tx, &bytes))
 		bytes = sendto(u->socket[0].fd, tx->iov[0].iov_base, tx->iov[0].iov_len,
 			       MSG_DONTWAIT, &to.any, to_bytes);
-	else
-		bytes = send_message(u, tx, &to, to_bytes);
 	apus_counter_add(&u->q.counters.syscalls, 1);
 	if (bytes < 0)
 		return 0;

@@ -129,6 +129,11 @@ static void set_buffer(int fd, int force_option, int option, uint32_t bytes)
 		setsockopt(fd, SOL_SOCKET, option, &value, sizeof(value));
 }
 
+void apus_dp_udp_set_sndbuf(int fd, uint32_t bytes)
+{
+	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, bytes);
+}
+
 static int set_int(int fd, int level, int option, int value)
 {
 	return setsockopt(fd, level, option, &value, sizeof(value));
@@ -239,7 +244,7 @@ static int open_unicast(struct apus_dp_udp *u, struct reason why)
 	u->socket[0].fd = fd;
 	u->socket[0].guess = 1;
 	u->socket_count = 1;
-	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, config->sndbuf_bytes);
+	apus_dp_udp_set_sndbuf(fd, config->sndbuf_bytes);
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, config->rcvbuf_bytes);
 	if (own_port(fd, u->family, &u->q.unicast_port) == 0 && set_multicast_out(config, fd) == 0)
 		return 0;
@@ -472,6 +477,7 @@ void apus_dp_udp_destroy(struct apus_dp_udp *u)
 	for (uint32_t i = 0; i < APUS_DP_UDP_SOCKET_MAX; i++)
 		if (u->socket[i].fd >= 0)
 			close(u->socket[i].fd);
+	apus_dp_udp_direct_fini(u);
 	if (u->epoll_fd >= 0)
 		close(u->epoll_fd);
 	apus_dp_udp_pool_fini(&u->pool);
@@ -498,6 +504,7 @@ static struct apus_dp_udp *create(const struct apus_dp_queue_config *config)
 	u->segment_max_bytes = config->segment ? APUS_DP_SEGMENT_RUN_BYTES / 2 : 0;
 	for (uint32_t i = 0; i < APUS_DP_UDP_SOCKET_MAX; i++)
 		u->socket[i].fd = -1;
+	apus_dp_udp_direct_init(u);
 	u->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	return u;
 }

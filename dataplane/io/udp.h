@@ -5,6 +5,7 @@
  *
  *   udp.c     opens, joins, leaves, closes; chooses the kind
  *   send.c    turns a burst of gathers into message headers and UDP_SEGMENT runs, and sends them
+ *   direct.c  sockets of their own for destinations on this host
  *   socket.c  the sockets kind, and receiving by recvmmsg for both
  *   uring.c   the io_uring kind: receives through a ring, falls back on the above for other threads
  *
@@ -27,6 +28,9 @@
 /* Kernel limits of one UDP_SEGMENT send: 64 pieces, and one IP datagram before they are cut. */
 #define APUS_DP_SEGMENT_MAX       64
 #define APUS_DP_SEGMENT_RUN_BYTES 65000
+
+/* Destinations with a socket of their own, by port; see direct.c. */
+#define APUS_DP_UDP_DIRECT_MAX 4
 
 struct apus_dp_uring;
 
@@ -73,6 +77,13 @@ struct apus_dp_udp_burst {
 	int iov_count;
 };
 
+struct apus_dp_udp_direct {
+	int fd; /* -1: not made yet */
+	bool connected;
+	uint8_t count; /* single datagrams to `to`, less those to others of this place */
+	struct apus_dp_addr to;
+};
+
 struct apus_dp_udp {
 	struct apus_dp_queue q; /* first: the queue is this struct */
 	struct apus_dp_queue_config config;
@@ -82,6 +93,7 @@ struct apus_dp_udp {
 	int epoll_fd;
 	bool epoll_live;        /* somebody sleeps on epoll_fd */
 	uint8_t calls_to_sweep; /* sockets kind: receive calls until idle groups are looked at */
+	struct apus_dp_udp_direct direct[APUS_DP_UDP_DIRECT_MAX];
 	uint32_t segment_max_bytes; /* longest piece the kernel segments; 0: none */
 
 	struct apus_dp_udp_pool pool;
@@ -133,6 +145,16 @@ static inline socklen_t apus_dp_udp_sockaddr(const struct apus_dp_addr *addr, ui
 int apus_dp_udp_socket_open(uint16_t family);
 /** Binds to every local address, or to the loopback address. 0, or -1 with errno. */
 int apus_dp_udp_bind_unicast(int fd, uint16_t family, bool loopback, uint16_t port);
+
+/** Asks for a send buffer of so many bytes; 0: the kernel's default. */
+void apus_dp_udp_set_sndbuf(int fd, uint32_t bytes);
+/** Sends a datagram of one part through a socket of its destination's own. False: it has none, and nothing was
+ *  sent; else *sent_out is what send() returned, with errno. */
+bool apus_dp_udp_direct_send(struct apus_dp_udp *u, const struct apus_dp_tx *tx, ssize_t *sent_out);
+/** Nobody has one. */
+void apus_dp_udp_direct_init(struct apus_dp_udp *u);
+/** Closes them all. */
+void apus_dp_udp_direct_fini(struct apus_dp_udp *u);
 
 /** Maps an errno (positive) of a socket call to a result code. */
 int apus_dp_udp_result(int error);

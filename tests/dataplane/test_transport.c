@@ -110,6 +110,69 @@ static void sizes_from_0_to_the_largest(void **state)
 	apus_dp_queue_close(b);
 }
 
+/* Sends datagram `number` alone; it arrives at b, if that is a queue. Returns the port it came from. */
+static uint16_t one_arrives(struct apus_dp_queue *a, struct apus_dp_queue *b,
+			    const struct apus_dp_addr *to, uint32_t number)
+{
+	uint8_t bytes[40];
+	struct apus_dp_tx tx = tx_of(*to, bytes, sizeof(bytes));
+	struct apus_dp_rx rx;
+
+	fill(bytes, number, sizeof(bytes));
+	assert_int_equal(apus_dp_queue_tx(a, &tx, 1), 1);
+	if (!b)
+		return 0;
+	assert_int_equal(receive(b, 1, &rx), 1);
+	assert_pattern(&rx, number, sizeof(bytes));
+	assert_memory_equal(rx.from.ip, to->ip, sizeof(to->ip));
+	apus_dp_queue_release(b, &rx, 1);
+	return rx.from.port;
+}
+
+/* Who gets one single datagram after another gets them through a socket of its own: nothing is lost at the change, when
+ * the receiver ends and its successor has the same port, or when two destinations want the same place. */
+static void often_sent_to_have_a_socket(void **state)
+{
+	struct apus_dp_queue *a = open_home(kind_of(state)), *b = open_home(kind_of(state)), *c;
+	struct apus_dp_addr to = addr_of(b), other;
+	struct apus_dp_queue_config config;
+	uint32_t n = 0;
+	uint16_t port = 0;
+
+	for (; n < 63; n++)
+		assert_int_equal(one_arrives(a, b, &to, n), a->unicast_port);
+	for (; n < 200; n++) {
+		port = one_arrives(a, b, &to, n);
+		assert_int_not_equal(port, a->unicast_port);
+	}
+	home_config(kind_of(state), &config);
+	config.unicast_port = to.port;
+	for (int gone = 1; gone <= 3; gone++) { /* so many are sent meanwhile */
+		apus_dp_queue_close(b);
+		for (int i = 0; i < gone; i++)
+			one_arrives(a, NULL, &to, n++);
+		b = open_queue(&config);
+		for (int i = 0; i < 100; i++)
+			port = one_arrives(a, b, &to, n++);
+		assert_int_not_equal(port, a->unicast_port); /* again */
+	}
+	do /* one whose port meets the same place */
+		c = open_home(kind_of(state));
+	while (c->unicast_port % 4 != to.port % 4 && (apus_dp_queue_close(c), true));
+	other = addr_of(c);
+	for (int i = 0; i < 300; i++) {
+		one_arrives(a, c, &other, n++);
+		one_arrives(a, b, &to, n++);
+		one_arrives(a, c, &other, n++);
+	}
+	assert_int_equal(count_of(&a->counters.tx_dropped), 0);
+	assert_silent(b);
+	assert_silent(c);
+	apus_dp_queue_close(a);
+	apus_dp_queue_close(b);
+	apus_dp_queue_close(c);
+}
+
 /* A gather of four parts is one datagram with the parts in order. */
 static void gathers_are_joined(void **state)
 {
@@ -550,6 +613,7 @@ static enum apus_dp_queue_kind automatic = APUS_DP_QUEUE_AUTO;
 static const struct CMUnitTest tests[] = {
 	EACH(burst_of_64_arrives_in_order),
 	EACH(sizes_from_0_to_the_largest),
+	EACH(often_sent_to_have_a_socket),
 	EACH(gathers_are_joined),
 	EACH(equal_neighbours_leave_as_runs),
 	EACH(long_runs_are_split),
