@@ -114,7 +114,7 @@ void sized_type_init(struct sized_type *t, uint32_t bytes);
  *  NULL-terminated, or NULL. Ends the process on failure. */
 struct apus_participant *open_participant(uint32_t domain, const char *transport,
 					  const char *const *settings);
-/** Endpoints of a topic named "<name>_<bytes>_<reliability>". */
+/** Endpoints, a writer that lends one sample at a time, of a topic named "<name>_<bytes>_<reliability>". */
 struct apus_writer *open_writer(struct apus_participant *p, const char *name,
 				const struct sized_type *type, uint32_t bytes,
 				struct apus_qos *qos);

@@ -97,7 +97,10 @@ struct apus_writer *open_writer(struct apus_participant *p, const char *name,
 	char topic[64];
 	struct apus_endpoint_options o = options_for(topic, sizeof(topic), name, type, bytes, qos);
 	struct apus_writer *w = NULL;
-	int rc = apus_writer_create(p, &o, &w);
+	int rc;
+
+	o.loans = 1;
+	rc = apus_writer_create(p, &o, &w);
 
 	errno = 0;
 	if (rc != 0)

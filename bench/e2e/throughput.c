@@ -29,6 +29,7 @@
 #define MANY               256
 #define PIECE_BYTES        60000 /* of what plain sockets send */
 #define BATCHED_MAX        1024  /* larger samples are not batched */
+#define LENT_MIN           4096  /* smaller samples are not lent */
 #define POLL_EVERY         8     /* writes between two turns of the writer's worker */
 #define POLL_EVERY_BATCHED 256
 #define MATCH_NS           (10 * NS_PER_SEC)
@@ -43,6 +44,8 @@ enum kind {
 	BATCH_BEST_EFFORT,
 	BATCH_RELIABLE,
 	MANY_RELIABLE,
+	LENT_BEST_EFFORT,
+	LENT_RELIABLE,
 	CYCLONE_BEST_EFFORT,
 	CYCLONE_RELIABLE,
 	CYCLONE_BATCH_BEST_EFFORT,
@@ -67,6 +70,8 @@ static const struct {
 	[BATCH_BEST_EFFORT] = {"best_effort_batched", APUS, false, true},
 	[BATCH_RELIABLE] = {"reliable_batched", APUS, true, true},
 	[MANY_RELIABLE] = {"reliable_many", APUS, true, true},
+	[LENT_BEST_EFFORT] = {"best_effort_lent", APUS, false, false},
+	[LENT_RELIABLE] = {"reliable_lent", APUS, true, false},
 	[CYCLONE_BEST_EFFORT] = {"cyclone_best_effort", CYCLONE, false, false},
 	[CYCLONE_RELIABLE] = {"cyclone_reliable", CYCLONE, true, false},
 	[CYCLONE_BATCH_BEST_EFFORT] = {"cyclone_best_effort_batched", CYCLONE, false, true},
@@ -113,9 +118,17 @@ static const struct peer *peer_of(enum kind kind)
 					      : NULL;
 }
 
+/* Filled and read where the library keeps it, as plain sockets fill and read their buffers. */
+static bool is_lent(enum kind kind)
+{
+	return kind == LENT_BEST_EFFORT || kind == LENT_RELIABLE;
+}
+
 static bool takes_part(const struct options *o, uint32_t size, enum kind kind)
 {
 	if (kinds[kind].batch && o->bytes[size] > BATCHED_MAX)
+		return false;
+	if (is_lent(kind) && o->bytes[size] < LENT_MIN)
 		return false;
 	if (o->only && !strstr(kinds[kind].name, o->only))
 		return false;
@@ -312,6 +325,23 @@ static uint64_t send_apus(struct side *s, struct apus_writer *writer, uint64_t n
 	return 1;
 }
 
+static uint64_t send_lent(struct side *s, struct apus_writer *writer, uint64_t number)
+{
+	void *sample;
+	int rc = apus_loan(writer, &sample);
+
+	if (rc == 0) {
+		memcpy(sample, &number, sizeof(number));
+		rc = apus_write_loaned(writer, sample);
+	}
+	errno = 0;
+	if (rc != 0)
+		die(apus_strerror(rc));
+	if (number % POLL_EVERY == 0)
+		apus_worker_poll(s->participant, 0);
+	return 1;
+}
+
 static uint64_t send_many(struct side *s, struct apus_writer *writer, uint32_t bytes,
 			  uint64_t number)
 {
@@ -346,6 +376,8 @@ static uint64_t send_some(struct side *s, const struct options *o, uint32_t vari
 	case PLAIN_BURST: return send_burst(s, o->bytes[size], number);
 	case PLAIN_SINGLE: return send_single(s, o->bytes[size], number);
 	case MANY_RELIABLE: return send_many(s, s->writer[size][kind], o->bytes[size], number);
+	case LENT_BEST_EFFORT:
+	case LENT_RELIABLE: return send_lent(s, s->writer[size][kind], number);
 	default: break;
 	}
 	if (kinds[kind].stack > APUS)
@@ -420,8 +452,21 @@ static void receive_single(struct side *s, uint32_t bytes, struct count *c)
 		note_piece(c, s->memory, (uint32_t)n, bytes);
 }
 
+static void note_sample(struct side *s, const struct apus_reader *reader,
+			const struct apus_sample *sample, const struct apus_type *type, bool lent,
+			struct count *c)
+{
+	const void *image = lent ? apus_sample_image(reader, sample) : NULL;
+
+	if (image)
+		note(c, image);
+	else if (apus_type_decode(type, sample->payload, sample->payload_bytes, false, s->memory,
+				  NULL, 0) == 0)
+		note(c, s->memory);
+}
+
 static void receive_apus(struct side *s, struct apus_reader *reader, const struct apus_type *type,
-			 struct count *c)
+			 bool lent, struct count *c)
 {
 	struct apus_sample samples[BURST];
 	int n;
@@ -429,11 +474,8 @@ static void receive_apus(struct side *s, struct apus_reader *reader, const struc
 	if (apus_worker_poll(s->participant, 0) <= 0)
 		return;
 	while ((n = apus_take(reader, samples, BURST, NULL)) > 0) {
-		for (int i = 0; i < n; i++) {
-			if (apus_type_decode(type, samples[i].payload, samples[i].payload_bytes,
-					     false, s->memory, NULL, 0) == 0)
-				note(c, s->memory);
-		}
+		for (int i = 0; i < n; i++)
+			note_sample(s, reader, &samples[i], type, lent, c);
 		apus_return(reader, samples, (uint32_t)n);
 		if (n < BURST)
 			break;
@@ -476,7 +518,8 @@ static void receive_block(struct side *s, struct meeting *m, const struct option
 		else if (kind == PLAIN_SINGLE)
 			receive_single(s, o->bytes[size], &c);
 		else
-			receive_apus(s, s->reader[size][kind], &types[size].type, &c);
+			receive_apus(s, s->reader[size][kind], &types[size].type, is_lent(kind),
+				     &c);
 		if (c.received == before)
 			continue;
 		c.last_ns = now_ns();

@@ -19,18 +19,24 @@ struct item {
 	uint8_t data[DATA];
 };
 
-static const struct apus_type octets = {
-	.kind = APUS_KIND_ARRAY, .size_bytes = DATA, .align_bytes = 1, .bound = DATA,
-	.element = &apus_type_octet};
+static const struct apus_type octets = {.kind = APUS_KIND_ARRAY,
+					.size_bytes = DATA,
+					.align_bytes = 1,
+					.bound = DATA,
+					.element = &apus_type_octet};
 static const struct apus_member members[] = {
 	{.name = "id", .type = &apus_type_uint32, .offset_bytes = 0, .id = 0, .key = true},
 	{.name = "x", .type = &apus_type_int32, .offset_bytes = 4, .id = 1},
 	{.name = "data", .type = &octets, .offset_bytes = 8, .id = 2},
 };
-static const struct apus_type item_type = {
-	.name = "Item", .kind = APUS_KIND_STRUCT, .size_bytes = sizeof(struct item),
-	.align_bytes = 4, .members = members, .member_count = 3, .plain_xcdr1 = true,
-	.plain_xcdr2 = true};
+static const struct apus_type item_type = {.name = "Item",
+					   .kind = APUS_KIND_STRUCT,
+					   .size_bytes = sizeof(struct item),
+					   .align_bytes = 4,
+					   .members = members,
+					   .member_count = 3,
+					   .plain_xcdr1 = true,
+					   .plain_xcdr2 = true};
 
 /* One run of a case. */
 struct run {
@@ -112,7 +118,8 @@ static int put(struct apus_writer *w, uint32_t id, int32_t x)
 	return apus_write(w, &item);
 }
 
-static void write_all(struct run *c, struct apus_writer *w, uint32_t id, int32_t first, int32_t last)
+static void write_all(struct run *c, struct apus_writer *w, uint32_t id, int32_t first,
+		      int32_t last)
 {
 	for (int32_t x = first; x <= last; x++) {
 		int rc = put(w, id, x);
@@ -335,9 +342,8 @@ static void query(struct run *c)
 	struct apus_reader *r = reader(c);
 
 	matched(c);
-	assert_int_equal(apus_reader_query_condition(r, NULL, "x BETWEEN 3 AND 4", NULL, 0, NULL,
-						     &q),
-			 0);
+	assert_int_equal(
+		apus_reader_query_condition(r, NULL, "x BETWEEN 3 AND 4", NULL, 0, NULL, &q), 0);
 	say(c, " %d;", apus_condition_triggered(q));
 	write_all(c, w, 1, 1, 6);
 	settle(c);
