@@ -227,7 +227,10 @@ static void bury(struct apus_participant *p, struct apus_ctl_shm_peer *peer)
 {
 	struct apus_guid gone =
 		apus_guid_make(&peer->prefix, (struct apus_eid){APUS_CTL_EID_PARTICIPANT});
+	char name[sizeof(p->shm->name)];
 
+	name_of(&peer->prefix, name);
+	(void)apus_shm_clear(p->shm->directory, name);
 	drop_fd(p->shm, peer->pidfd);
 	peer->pidfd = -1;
 	lose(p, peer);

@@ -332,6 +332,7 @@ int apus_dp_worker_sleep(struct apus_dp_worker *worker, int64_t until_ns)
 		until_ns = next.ns;
 	if (worker->shm_first && !apus_dp_shm_doze(worker))
 		until_ns = now.ns;
+	worker->net_looked.ns = 0; /* what wakes it may have come from there */
 	/* W1: seq_cst, pairs with W2 in must_wake(); set under the turn, so whoever arms an earlier timer
 	 * afterwards sees it. */
 	atomic_store(&worker->sleep_until_ns, until_ns);

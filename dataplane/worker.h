@@ -128,7 +128,8 @@ struct apus_dp_worker {
 	struct apus_dp_reader_state *ack_list;
 	/* Matches of readers through shared memory. */
 	struct apus_dp_reader_state *shm_first;
-	bool shm_dozing; /* their writers have been asked to wake this worker */
+	bool shm_dozing;             /* their writers have been asked to wake this worker */
+	struct apus_mono net_looked; /* when the network was last looked at */
 
 	/* Assertions of liveliness: control appends, whoever takes the turn takes out. */
 	_Atomic uint32_t pulse_head; /* consumer; under the turn */

@@ -288,13 +288,26 @@ static int receive(struct apus_dp_worker *w, struct apus_mono now)
 	return n;
 }
 
+/* A worker that polls for readers in shared memory looks at the network so often: it costs a system call. */
+#define NET_LOOK_NS (5 * APUS_NS_PER_US)
+
+static bool is_net_due(struct apus_dp_worker *w, struct apus_mono now)
+{
+	/* Somebody who sleeps on a descriptor was woken by the network. */
+	if (w->shm_first && w->event_fd < 0 && now.ns >= w->net_looked.ns &&
+	    now.ns - w->net_looked.ns < NET_LOOK_NS)
+		return false;
+	w->net_looked = now;
+	return true;
+}
+
 int apus_dp_worker_poll(struct apus_dp_worker *worker, struct apus_mono now)
 {
 	int work;
 
 	if (worker->shm_dozing)
 		apus_dp_shm_awake(worker);
-	work = receive(worker, now);
+	work = is_net_due(worker, now) ? receive(worker, now) : 0;
 	if (worker->shm_first)
 		work += apus_dp_shm_receive(worker, now);
 	work += apus_dp_wheel_run(&worker->wheel, now);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections between processes of one host; see link.h. */
 #include "shm/link.h"
+#include "shm/atomic.h"
 
 #include <apus/core.h>
 
@@ -108,6 +109,14 @@ static int clear_name(const char *directory, const char *name, const struct sock
 	return unlink(at->sun_path) == 0 || errno == ENOENT ? 0 : APUS_EIO;
 }
 
+int apus_shm_clear(const char *directory, const char *name)
+{
+	struct sockaddr_un at;
+	int rc = address_of(directory, name, &at);
+
+	return rc ? rc : clear_name(directory, name, &at);
+}
+
 int apus_shm_listen(const char *directory, const char *name)
 {
 	struct sockaddr_un at;
@@ -125,10 +134,12 @@ int apus_shm_listen(const char *directory, const char *name)
 		close(fd);
 		return rc;
 	}
+	APUS_SHM_POINT(true);
 	if (listen(fd, BACKLOG) != 0) {
 		apus_shm_unlisten(directory, name, fd);
 		return APUS_EIO;
 	}
+	APUS_SHM_POINT(true);
 	return fd;
 }
 
@@ -136,8 +147,10 @@ void apus_shm_unlisten(const char *directory, const char *name, int fd)
 {
 	struct sockaddr_un at;
 
+	APUS_SHM_POINT(false);
 	if (address_of(directory, name, &at) == 0)
 		(void)unlink(at.sun_path);
+	APUS_SHM_POINT(true);
 	close(fd);
 }
 

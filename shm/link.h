@@ -41,6 +41,9 @@ struct apus_shm_message {
  */
 int apus_shm_directory(const char *configured, char *path_out, size_t path_bytes);
 
+/** Removes a name that nobody answers at. Returns 0, also if there is none, APUS_EADDRINUSE if somebody does, APUS_EINVAL,
+ *  APUS_EIO. */
+int apus_shm_clear(const char *directory, const char *name);
 /** Listens under a name, taking over what a dead process left. Returns a descriptor, or APUS_EADDRINUSE if somebody
  *  answers there, APUS_EINVAL (name), APUS_EIO. */
 int apus_shm_listen(const char *directory, const char *name);

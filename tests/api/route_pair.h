@@ -99,17 +99,22 @@ static inline int route_poll(const struct route_pair *p)
 	return work + (p->r == p->w ? 0 : apus_worker_poll(p->r, 0));
 }
 
-/** Until nothing has been done for a while. */
+/** Until nothing has been done for a while, and often; who is behind is asked for ever, so that ends, too. */
 static inline void route_settle(const struct route_pair *p)
 {
 	struct timespec ts = {0, 200000};
-	int64_t quiet = route_now();
+	int64_t begun = route_now(), quiet = begun;
+	int idle = 0, all = 0;
 
-	while (route_now() - quiet < 12 * MSEC) {
-		if (route_poll(p))
+	while ((idle < 30 || route_now() - quiet < 16 * MSEC) &&
+	       (all++ < 100 || route_now() - begun < 50 * MSEC)) {
+		if (route_poll(p)) {
 			quiet = route_now();
-		else
+			idle = 0;
+		} else {
 			nanosleep(&ts, NULL);
+			idle++;
+		}
 	}
 }
 
