@@ -670,6 +670,15 @@ void apus_ctl_discovery_on_evidence(struct apus_ctl_discovery *d, const struct a
 		peer->heard = now;
 }
 
+/* Servers count each for itself, and anew after a restart: what comes without the number that its own participant
+ * gave it is taken for the latest. */
+static apus_seq next_generation(const struct apus_ctl_discovery *d, const struct apus_guid *guid)
+{
+	const struct apus_ctl_endpoint *e = apus_ctl_graph_endpoint(d->graph, guid);
+
+	return e ? e->generation + 1 : 1;
+}
+
 int apus_ctl_discovery_on_relayed_endpoint(struct apus_ctl_discovery *d,
 					   const struct apus_wire_endpoint_record *record,
 					   const struct apus_prefix *source, apus_seq seq,
@@ -683,6 +692,8 @@ int apus_ctl_discovery_on_relayed_endpoint(struct apus_ctl_discovery *d,
 	apus_ctl_discovery_on_evidence(d, source, 0, false, now);
 	if (say == SAY_KNOWN)
 		return APUS_CTL_UNCHANGED;
+	if (generation == 0)
+		generation = next_generation(d, &record->guid);
 	result = apus_ctl_graph_add_endpoint(d->graph, record, NULL, generation, NULL);
 	if (result == APUS_ENOENT)
 		apus_counter_add(&d->counters.orphans, 1);

@@ -162,7 +162,7 @@ int apus_ctl_discovery_on_endpoint(struct apus_ctl_discovery *discovery,
 				   const struct apus_prefix *source, apus_seq seq,
 				   struct apus_mono now);
 /** The same for a record that may be another participant's, passed on by a Discovery Server. generation: its number
- *  among those of its own participant. */
+ *  among those of its own participant; 0: not known. */
 int apus_ctl_discovery_on_relayed_endpoint(struct apus_ctl_discovery *discovery,
 					   const struct apus_wire_endpoint_record *record,
 					   const struct apus_prefix *source, apus_seq seq,

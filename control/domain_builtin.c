@@ -127,16 +127,15 @@ static void on_spdp_of_server(void *user, const struct apus_dp_sink_sample *s, s
 }
 
 /* The number of a record among those of its endpoint's participant. Passed on by a Discovery Server it has one of
- * the server's, and beside it the first one. */
+ * the server's, and beside it the first one, if its participant told that; 0: it did not. */
 static apus_seq generation(const struct apus_dp_sink_sample *s, const struct apus_guid *endpoint)
 {
 	struct apus_prefix of = apus_guid_prefix(endpoint), from = apus_guid_prefix(&s->writer);
 	struct apus_prefix related = apus_guid_prefix(&s->related_writer);
 
-	if (!apus_prefix_equal(&of, &from) && s->related_seq > 0 &&
-	    apus_prefix_equal(&of, &related))
-		return s->related_seq;
-	return s->seq;
+	if (apus_prefix_equal(&of, &from))
+		return s->seq;
+	return s->related_seq > 0 && apus_prefix_equal(&of, &related) ? s->related_seq : 0;
 }
 
 static void on_sedp(struct apus_participant *p, bool is_writer, const struct apus_dp_sink_sample *s,

@@ -328,6 +328,13 @@ static bool is_builtin_class(const struct apus_ctl_publisher *p,
 		      APUS_CTL_FILTER_CLASS) == 0;
 }
 
+/* What a Discovery Server tells of an endpoint has no number of its own participant, by which filters are told
+ * apart. */
+static bool is_numbered(const struct apus_ctl_endpoint *e)
+{
+	return e->participant->role != APUS_CTL_RELAYED;
+}
+
 /* May a reader take a writer's word for what its filter makes of a sample? Only if that runs the same program
  * over the same type, names, labels and all. */
 static bool is_trusted(const struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *reader,
@@ -335,7 +342,7 @@ static bool is_trusted(const struct apus_ctl_publisher *p, const struct apus_ctl
 {
 	const struct apus_wire_type_hash *ours = &reader->record->types.complete;
 
-	return p->config.filter_info && reader->record->filter.present &&
+	return p->config.filter_info && reader->record->filter.present && is_numbered(writer) &&
 	       writer->participant->record.vendor == APUS_WIRE_VENDOR && ours->kind != 0 &&
 	       apus_wire_type_hash_equal(ours, &writer->record->types.complete) &&
 	       is_builtin_class(p, reader->record);
@@ -391,7 +398,8 @@ static bool fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endp
 	if (filter) {
 		out->predicate = filter->predicate;
 		out->filter_id = enter_filter(p, g, filter);
-		out->filter_info = p->config.filter_info && is_builtin_class(p, reader->record);
+		out->filter_info = p->config.filter_info && is_numbered(reader) &&
+				   is_builtin_class(p, reader->record);
 		memcpy(out->filter_signature, p->filters[match->idx].signature,
 		       sizeof(out->filter_signature));
 	}

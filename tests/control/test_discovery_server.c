@@ -537,6 +537,39 @@ static void who_announces_itself_speaks_for_itself(void **state)
 	close_world(&w);
 }
 
+/* Servers number what they tell each for itself, and begin again after a restart. */
+static void the_latest_word_counts_whatever_its_number(void **state)
+{
+	struct apus_prefix server = fixture_prefix(SERVER);
+	struct apus_wire_endpoint_record e;
+	struct apus_qos q;
+	struct world w;
+
+	(void)state;
+	open_world(&w, 1, false);
+	meet(&w, SERVER, at(0));
+	tell(&w, SERVER, 1, at(0));
+	apus_qos_writer_default(&q);
+	fixture_record(&e, 1, 5, true, "t", "T", &q);
+	assert_int_equal(apus_ctl_discovery_on_relayed_endpoint(w.d, &e, &server, 90, 0, at(0)),
+			 APUS_CTL_ADMITTED);
+	assert_int_equal(apus_ctl_discovery_on_relayed_endpoint(w.d, &e, &server, 2, 0, at(0)),
+			 APUS_CTL_UNCHANGED);
+	q.strength = 7;
+	fixture_record(&e, 1, 5, true, "t", "T", &q);
+	assert_int_equal(apus_ctl_discovery_on_relayed_endpoint(w.d, &e, &server, 3, 0, at(0)),
+			 APUS_CTL_CHANGED);
+	assert_int_equal(apus_ctl_graph_endpoint(w.graph, &e.guid)->record->qos.strength, 7);
+	/* A number of its own decides, where there is one. */
+	q.strength = 8;
+	fixture_record(&e, 1, 5, true, "t", "T", &q);
+	assert_int_equal(apus_ctl_discovery_on_relayed_endpoint(w.d, &e, &server, 4, 2, at(0)),
+			 APUS_CTL_UNCHANGED);
+	assert_int_equal(apus_ctl_discovery_on_relayed_endpoint(w.d, &e, &server, 5, 4, at(0)),
+			 APUS_CTL_CHANGED);
+	close_world(&w);
+}
+
 static void limits_hold_for_what_is_told(void **state)
 {
 	struct world w;
@@ -567,6 +600,7 @@ int main(void)
 		cmocka_unit_test(what_a_server_ends_is_gone_when_none_knows_it),
 		cmocka_unit_test(a_restarted_server_is_somebody_new),
 		cmocka_unit_test(who_announces_itself_speaks_for_itself),
+		cmocka_unit_test(the_latest_word_counts_whatever_its_number),
 		cmocka_unit_test(limits_hold_for_what_is_told),
 	};
 
