@@ -112,7 +112,8 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 		.nack_group_delay_ns = is_control ? 0 : p->config.nack_group_delay_ns,
 		.nack_group_readers = p->config.nack_group_readers,
 		.nack_suppression_ns = p->config.nack_suppression_ns,
-		.segment_flags = is_control ? 0 : APUS_SHM_HUGE | APUS_SHM_TOUCH,
+		.segment_flags = (is_control ? 0 : APUS_SHM_HUGE | APUS_SHM_TOUCH) |
+				 (is_lazy(p, is_control) ? APUS_SHM_LAZY : 0),
 		.lazy_memory = is_lazy(p, is_control),
 		.hear_own = !is_control && p->config.worker_count > 1,
 		.evidence = is_control ? apus_ctl_domain_evidence : NULL,

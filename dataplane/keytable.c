@@ -13,7 +13,7 @@
 
 int apus_dp_keytable_init(struct apus_dp_keytable *table, uint32_t capacity, uint32_t key_bytes_max)
 {
-	uint32_t buckets = 4;
+	uint32_t buckets = 2; /* one is always free */
 
 	memset(table, 0, sizeof(*table));
 	while (buckets < 2 * (uint64_t)capacity)

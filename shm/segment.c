@@ -25,6 +25,7 @@ struct apus_shm_chunk {
 	struct apus_shm_segment region;
 	uint32_t size_idx;
 	uint64_t used;                      /* a bit for each piece */
+	uint64_t ever;                      /* those that were used at some time */
 	struct apus_shm_chunk *next, *prev; /* in the list of its size while it has room */
 };
 
@@ -105,17 +106,20 @@ static struct apus_shm_chunk *chunk_of(uint32_t size_idx)
 	return c;
 }
 
-static int take_piece(size_t bytes, struct apus_shm_segment *out)
+static int take_piece(size_t bytes, unsigned flags, struct apus_shm_segment *out)
 {
 	size_t piece_bytes = round_up(bytes, PIECE_BYTES);
 	struct apus_shm_chunk *c;
+	bool is_zero = false;
 	uint32_t piece;
 
 	pthread_mutex_lock(&lock);
 	c = chunk_of((uint32_t)(piece_bytes / PIECE_BYTES - 1));
 	if (c) {
 		piece = (uint32_t)__builtin_ctzll(~c->used);
+		is_zero = !(c->ever >> piece & 1);
 		c->used |= UINT64_C(1) << piece;
+		c->ever |= UINT64_C(1) << piece;
 		if (c->used == UINT64_MAX)
 			unlink_chunk(c);
 		*out = (struct apus_shm_segment){.base = (char *)c->region.base +
@@ -128,7 +132,8 @@ static int take_piece(size_t bytes, struct apus_shm_segment *out)
 	if (!c)
 		return APUS_ENOMEM;
 	/* Somebody may have had it before; and this is the first touch. */
-	memset(out->base, 0, piece_bytes);
+	if (!is_zero || !(flags & APUS_SHM_LAZY))
+		memset(out->base, 0, piece_bytes);
 	return 0;
 }
 
@@ -157,7 +162,7 @@ int apus_shm_segment_create(size_t bytes, unsigned flags, struct apus_shm_segmen
 	if (bytes == 0 || bytes > SIZE_MAX - HUGE_BYTES)
 		return APUS_EINVAL;
 	if (!(flags & APUS_SHM_OWN) && bytes <= PIECE_SIZES * PIECE_BYTES)
-		return take_piece(bytes, segment_out);
+		return take_piece(bytes, flags, segment_out);
 	if ((flags & APUS_SHM_HUGE) && bytes >= HUGE_BYTES / 2)
 		rc = map_region(round_up(bytes, HUGE_BYTES), true, segment_out);
 	if (rc != 0)

@@ -22,6 +22,7 @@
 	1u /* reserved 2 MiB pages where there are any and the region is at least 1 MiB */
 #define APUS_SHM_TOUCH 2u /* write every page now */
 #define APUS_SHM_OWN   4u /* no piece of a common region, however small */
+#define APUS_SHM_LAZY  8u /* a piece that nobody has had before is not touched */
 
 struct apus_shm_chunk;
 

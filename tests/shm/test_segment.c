@@ -70,6 +70,26 @@ static void test_pieces(void **state)
 	assert_int_equal(descriptors(), before);
 }
 
+/* What is not touched is zero nevertheless, also where somebody else was before. */
+static void test_lazy(void **state)
+{
+	void *place;
+
+	(void)state;
+	create(&s[0], 700, APUS_SHM_LAZY); /* keeps the region */
+	create(&s[1], 700, APUS_SHM_LAZY);
+	place = s[1].base;
+	memset(place, 0xa5, s[1].bytes);
+	apus_shm_segment_destroy(&s[1]);
+	create(&s[1], 700, APUS_SHM_LAZY);
+	assert_ptr_equal(s[1].base, place);
+	apus_shm_segment_destroy(&s[1]);
+	create(&s[1], 700, 0);
+	assert_ptr_equal(s[1].base, place);
+	apus_shm_segment_destroy(&s[1]);
+	apus_shm_segment_destroy(&s[0]);
+}
+
 /* One size: 64 in one region, the 65th in another; a piece given back is the next one taken. */
 static void test_chunk(void **state)
 {
@@ -124,6 +144,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_lazy),
 		cmocka_unit_test(test_chunk),
 		cmocka_unit_test(test_own),
 	};
