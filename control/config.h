@@ -138,7 +138,7 @@ struct apus_ctl_config {
 	uint32_t filter_parameter_bytes;
 	uint32_t filter_predicates;
 	uint32_t filter_depth;
-	uint32_t filter_unique; /**< different expressions (type, text, parameters) held at once */
+	uint32_t filter_unique;         /**< local readers' filters held at once; see limits.c */
 	uint32_t filter_remote_readers; /**< remote readers one writer filters for */
 };
 

@@ -482,6 +482,21 @@ static int check_text(const struct apus_participant *p, const char *expression,
 	return 0;
 }
 
+/* A class of the application has no way to say where it stumbled: all of the expression is at fault. */
+static void blame_expression(const char *class_name, const char *expression,
+			     struct apus_filter_error *error)
+{
+	if (!error)
+		return;
+	error->position = 0;
+	error->length = (uint32_t)strlen(expression);
+	snprintf(error->reason, sizeof(error->reason), "refused by filter class '%.64s'",
+		 class_name);
+	for (char *c = error->reason; *c; c++)
+		if (*c < 0x20 || *c > 0x7e)
+			*c = '?';
+}
+
 /* The filter of a reader, by its class; the name of another class needs the lock. NULL: no filter. */
 static int compile_for(struct apus_participant *p, const struct apus_reader *r,
 		       const char *type_name, const char *expression, const char *const *parameters,
@@ -502,8 +517,11 @@ static int compile_for(struct apus_participant *p, const struct apus_reader *r,
 	rc = check_text(p, expression, parameters, count);
 	if (rc != 0)
 		return rc;
-	return apus_ctl_domain_compile_custom(p, r->filter_class, &source, context_of(p, r->worker),
-					      predicate_out);
+	rc = apus_ctl_domain_compile_custom(p, r->filter_class, &source, context_of(p, r->worker),
+					    predicate_out);
+	if (rc == APUS_EFILTER)
+		blame_expression(r->filter_class, expression, error);
+	return rc;
 }
 
 static int reader_record(struct apus_participant *p, struct apus_reader *r,

@@ -150,9 +150,10 @@ apus_ctl_filter_pool_wrap(struct apus_ctl_filter_pool *pool, struct apus_dp_pred
 {
 	struct apus_ctl_shared_filter *f;
 
-	/* The replaced one still counts until its last snapshot is reclaimed, so one that takes its
-	 * place may exceed the capacity for that long: a change at the limit succeeds. */
-	if (pool->count >= pool->capacity && !replaces)
+	/* Only own ones count, or strangers could take all there are. The replaced one still does until its last
+	 * snapshot is reclaimed, so one that takes its place may exceed the capacity for that long: a change
+	 * at the limit succeeds. */
+	if (pool->own >= pool->capacity && !replaces)
 		return NULL;
 	f = calloc(1, sizeof(*f));
 	if (!f)
@@ -160,6 +161,7 @@ apus_ctl_filter_pool_wrap(struct apus_ctl_filter_pool *pool, struct apus_dp_pred
 	f->predicate = predicate;
 	f->refs = 1;
 	pool->count++;
+	pool->own++;
 	return f;
 }
 
@@ -181,6 +183,8 @@ void apus_ctl_filter_pool_drop(struct apus_ctl_filter_pool *pool, struct apus_ct
 		while (*link != f)
 			link = &(*link)->next;
 		*link = f->next;
+	} else {
+		pool->own--;
 	}
 	pool->count--;
 	apus_ctl_filter_free(f->predicate);

@@ -37,12 +37,15 @@ struct apus_ctl_filter_pool {
 	void *custom_user;
 	bool no_builtin; /* DDSSQL is no class, or one of the application's */
 	struct apus_ctl_filter_limits limits;
-	uint32_t capacity, count;
+	/* Of local readers' filters; and a remote reader's is taken as long as all together are fewer. So what
+	 * strangers announce takes no room from the application, and there are at most twice as many. */
+	uint32_t capacity;
+	uint32_t count, own; /* all; those of local readers */
 	uint32_t bucket_mask;
 	struct apus_ctl_shared_filter **buckets;
 };
 
-/** Prepares a pool for `capacity` filters. Returns 0 or APUS_ENOMEM. */
+/** Prepares a pool for `capacity` filters (see there). Returns 0 or APUS_ENOMEM. */
 int apus_ctl_filter_pool_init(struct apus_ctl_filter_pool *pool, uint32_t capacity,
 			      const struct apus_ctl_filter_limits *limits);
 /** Frees the table; every reference must have been dropped. */

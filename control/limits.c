@@ -203,7 +203,7 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	NUMBER("filter.depth", "", "64", "1…64", 1, 64, filter_depth,
 	       "Deepest nesting of parentheses and NOT in one filter."),
 	NUMBER("filter.expression_max_count", "", "1024", "0…65536", 0, 65536, filter_unique,
-	       "Different filters held at once, of local and remote readers together."),
+	       "Filters of local readers held at once; those of remote readers count as long as all are fewer."),
 	NUMBER("filter.max_remote_reader_filters", "", "65536", "0…65536", 0, 65536,
 	       filter_remote_readers,
 	       "Remote readers one writer filters for; those beyond it get every sample."),

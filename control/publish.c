@@ -610,7 +610,7 @@ int apus_ctl_publisher_reserve_filter(struct apus_ctl_publisher *p,
 		apus_ctl_filter_pool_wrap(&p->pool, predicate, p->published[reader->idx].filter);
 	if (*reserved_out)
 		return 0;
-	return p->pool.count >= p->pool.capacity ? APUS_ELIMIT : APUS_ENOMEM;
+	return p->pool.own >= p->pool.capacity ? APUS_ELIMIT : APUS_ENOMEM;
 }
 
 void apus_ctl_publisher_cancel_filter(struct apus_ctl_publisher *p,

@@ -38,7 +38,7 @@ struct apus_ctl_publisher_config {
 	uint32_t generations;           /**< retired snapshots an endpoint may keep waiting, 1… */
 	bool writer_filtering;          /**< compile remote readers' filters */
 	bool filter_info;               /**< verdicts go with samples, and are used */
-	uint32_t filter_unique;         /**< compiled filters held at once, local ones included */
+	uint32_t filter_unique;         /**< compiled filters held at once: see the pool */
 	uint32_t filter_remote_readers; /**< remote readers one writer filters for */
 	struct apus_ctl_filter_limits filter_limits;
 	apus_ctl_compile_custom_fn
@@ -89,8 +89,8 @@ uint32_t apus_ctl_publisher_reclaim(struct apus_ctl_publisher *publisher);
 /**
  * Sets the filter of a local reader and marks it for publication. The predicate passes into the
  * publisher's possession, also on failure (freed then); NULL = no filter. generation: greater than the
- * one before. Each filter of a local reader counts as one of filter_unique; one that replaces another
- * always fits. Returns 0, APUS_EINVAL (generation, not a local reader), APUS_ELIMIT, APUS_ENOMEM.
+ * one before. Each filter of a local reader counts as one of filter_unique, whatever remote readers
+ * announce; one that replaces another always fits. Returns 0, APUS_EINVAL (generation, not a local reader), APUS_ELIMIT, APUS_ENOMEM.
  */
 int apus_ctl_publisher_set_filter(struct apus_ctl_publisher *publisher,
 				  struct apus_ctl_endpoint *reader,

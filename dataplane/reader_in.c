@@ -162,7 +162,7 @@ static enum apus_dp_filter_word filter_word(const struct apus_dp_reader_state *s
 	struct {
 		uint32_t words, results, count;
 	} head;
-	const uint8_t *signature = in->filter_info + sizeof(head);
+	const uint8_t *signature;
 
 	if (!in->filter_info || !s->filter_trusted || in->filter_info_bytes < sizeof(head))
 		return APUS_DP_FILTER_UNKNOWN;
@@ -173,6 +173,7 @@ static enum apus_dp_filter_word filter_word(const struct apus_dp_reader_state *s
 	if (head.words != 1 || head.count > 32 ||
 	    head.count > (in->filter_info_bytes - sizeof(head)) / 16)
 		return APUS_DP_FILTER_UNKNOWN;
+	signature = in->filter_info + sizeof(head);
 	for (uint32_t i = 0; i < head.count; i++, signature += 16)
 		if (memcmp(signature, s->reader->filter_signature, 16) == 0)
 			return head.results >> (31 - i) & 1 ? APUS_DP_FILTER_PASSED

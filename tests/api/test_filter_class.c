@@ -189,7 +189,12 @@ static void classes_in_use_stay(void **state)
 	assert_int_equal(apus_filter_class_register(p, &letter), 0);
 	r = open_reader(p, "R");
 	assert_int_equal(apus_filter_class_unregister(p, "LETTER"), APUS_EAGAIN);
+	memset(&error, 0xaa, sizeof(error));
 	assert_int_equal(apus_reader_set_filter(r, "long", NULL, 0, &error), APUS_EFILTER);
+	assert_int_equal(error.position, 0);
+	assert_int_equal(error.length, 4);
+	assert_string_equal(error.reason, "refused by filter class 'LETTER'");
+	assert_int_equal(apus_reader_set_filter(r, "long", NULL, 0, NULL), APUS_EFILTER);
 	assert_int_equal(apus_reader_set_filter(r, "B", NULL, 0, &error), 2);
 	assert_int_equal(compiled, 2);
 	apus_reader_destroy(r);

@@ -604,6 +604,44 @@ static void a_readers_own_filter_is_published_with_its_generation(void **state)
 	close_world(&w);
 }
 
+/* What remote readers announce takes no room from local ones; theirs is taken as long as all are fewer. */
+static void strangers_take_no_room_from_own_filters(void **state)
+{
+	struct apus_ctl_endpoint *reader, *other;
+	struct world w;
+
+	(void)state;
+	prepare(&w);
+	w.config.filter_unique = 2;
+	start(&w);
+	fixture_add_participant(w.graph, 1);
+	local_writer(&w, 1, NULL);
+	remote_reader(&w, 1, 1, "DDSSQL", "x = 1", NULL);
+	remote_reader(&w, 2, 1, "DDSSQL", "x = 2", NULL);
+	remote_reader(&w, 3, 1, "DDSSQL", "x = 3", NULL);
+	apus_ctl_publisher_turn(w.p);
+	assert_int_equal(apus_ctl_publisher_filter_count(w.p), 2);
+	assert_null(seen(&w, 1)->match[2].predicate);
+	reader = local_reader(&w, 2, NULL);
+	other = local_reader(&w, 3, NULL);
+	assert_int_equal(apus_ctl_publisher_set_filter(w.p, reader, compiled("x = 4"), 1), 0);
+	assert_int_equal(apus_ctl_publisher_set_filter(w.p, other, compiled("x = 5"), 1), 0);
+	assert_int_equal(apus_ctl_publisher_filter_count(w.p), 4);
+	assert_int_equal(
+		apus_ctl_publisher_set_filter(w.p, local_reader(&w, 1, NULL), compiled("x = 6"), 1),
+		APUS_ELIMIT);
+	/* Own ones count for a stranger's, and leave their places when they go. */
+	remote_reader(&w, 3, 2, "DDSSQL", "x = 33", NULL);
+	apus_ctl_publisher_turn(w.p);
+	assert_null(seen(&w, 1)->match[2].predicate);
+	assert_int_equal(apus_ctl_publisher_set_filter(w.p, reader, NULL, 2), 0);
+	assert_int_equal(apus_ctl_publisher_set_filter(w.p, other, NULL, 2), 0);
+	apus_ctl_publisher_turn(w.p);
+	apus_ctl_publisher_reclaim(w.p);
+	assert_int_equal(apus_ctl_publisher_filter_count(w.p), 2);
+	close_world(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -621,6 +659,7 @@ int main(void)
 		cmocka_unit_test(writer_filtering_can_be_off),
 		cmocka_unit_test(the_reader_beyond_the_limit_is_never_filtered),
 		cmocka_unit_test(a_readers_own_filter_is_published_with_its_generation),
+		cmocka_unit_test(strangers_take_no_room_from_own_filters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
