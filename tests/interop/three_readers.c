@@ -239,7 +239,8 @@ int main(int argc, char **argv)
 	continued = w.x;
 	kill(pids[1], SIGCONT);
 	phase(&w, "continued", atof(argv[2]), atof(argv[5]));
-	for (int i = 0; i < 100 && atomic_load(&seen[1].last) < w.x; i++)
+	for (int i = 0;
+	     i < 100 && (atomic_load(&seen[1].last) < w.x || atomic_load(&seen[2].last) < w.x); i++)
 		usleep(50000);
 	apus_visit_writer_stats(w.writer, print_stat, NULL);
 	print_end(&w, continued);
