@@ -19,7 +19,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define BACKLOG 64
+#define BACKLOG  64
+#define ATTEMPTS 8
 
 /* --- the directory ------------------------------------------------------------------------------- */
 
@@ -117,19 +118,14 @@ int apus_shm_clear(const char *directory, const char *name)
 	return rc ? rc : clear_name(directory, name, &at);
 }
 
-int apus_shm_listen(const char *directory, const char *name)
+/* One attempt; APUS_EAGAIN if the name was taken away before anybody could be answered there. */
+static int listen_once(const char *directory, const char *name, const struct sockaddr_un *at)
 {
-	struct sockaddr_un at;
-	int rc = address_of(directory, name, &at), fd;
+	int fd = new_socket(), rc;
 
-	if (rc == 0)
-		rc = clear_name(directory, name, &at);
-	if (rc != 0)
-		return rc;
-	fd = new_socket();
 	if (fd < 0)
 		return fd;
-	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0) {
+	if (bind(fd, (const struct sockaddr *)at, sizeof(*at)) != 0) {
 		rc = errno == EADDRINUSE ? APUS_EADDRINUSE : APUS_EIO;
 		close(fd);
 		return rc;
@@ -140,7 +136,28 @@ int apus_shm_listen(const char *directory, const char *name)
 		return APUS_EIO;
 	}
 	APUS_SHM_POINT(true);
-	return fd;
+	/* Until it listened it looked like one of a dead process: somebody may have swept it. */
+	if (access(at->sun_path, F_OK) == 0)
+		return fd;
+	close(fd);
+	return APUS_EAGAIN;
+}
+
+int apus_shm_listen(const char *directory, const char *name)
+{
+	struct sockaddr_un at;
+	int rc = address_of(directory, name, &at);
+
+	if (rc == 0)
+		rc = clear_name(directory, name, &at);
+	if (rc != 0)
+		return rc;
+	for (int i = 0; i < ATTEMPTS; i++) {
+		rc = listen_once(directory, name, &at);
+		if (rc != APUS_EAGAIN)
+			return rc;
+	}
+	return APUS_EIO;
 }
 
 void apus_shm_unlisten(const char *directory, const char *name, int fd)
@@ -326,7 +343,8 @@ int apus_shm_sweep(const char *directory, bool remove_dead,
 		if (address_of(directory, entry->d_name, &at) != 0 || entry->d_type != DT_SOCK)
 			continue;
 		alive = answers(directory, entry->d_name);
-		if (!alive && remove_dead)
+		/* It may have begun to listen meanwhile; one that begins only now looks again itself. */
+		if (!alive && remove_dead && !(alive = answers(directory, entry->d_name)))
 			(void)unlink(at.sun_path);
 		found(user, entry->d_name, alive);
 		n++;
