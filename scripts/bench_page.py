@@ -226,6 +226,12 @@ def fan_slope(points):
     return (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
 
 
+def fan_cells(points, readers):
+    """Figures of these numbers of readers, empty where there is none."""
+    known = dict(points)
+    return [time_text(known[n]) if n in known else "" for n in readers]
+
+
 def fan_plot(results):
     """What a write costs its writer."""
     lines = {k: fan_points(results, k) for k in LABELS}
@@ -240,8 +246,7 @@ def fan_plot(results):
         points = [(LEFT + math.log2(n) / 3 * (WIDE - LEFT - 12), place_y(v)) for n, v in line]
         out.append(curve(key, points) + "".join(
             f'<circle class="f-{key}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in points))
-    rows = [(LABELS[k], time_text(v[0][1]), time_text(v[-1][1]), time_text(max(0, fan_slope(v))))
-            for k, v in lines.items()]
+    rows = [(LABELS[k], *fan_cells(v, (1, 8)), time_text(max(0, fan_slope(v)))) for k, v in lines.items()]
     return ('<div class="pair"><figure><figcaption>A write of 64 B, by readers</figcaption>'
             + "".join(out) + "</svg></figure><figure>"
             + table(("", "1 reader", "8 readers", "each further"), rows) + "</figure></div>"
@@ -498,12 +503,12 @@ def markdown(data):
                              if v else "")
             rows.append([LABELS[key]] + cells)
         out += [f"## {title}", "", text, ""] + md_table([""] + [size_text(s) for s in sizes], rows)
-    rows = [(LABELS[k], *(time_text(v) for _, v in p), time_text(max(0, fan_slope(p))))
-            for k, p in ((k, fan_points(results, k)) for k in LABELS) if len(p) > 1]
+    lines = {k: fan_points(results, k) for k in LABELS}
+    readers = sorted({n for line in lines.values() for n, _ in line})
+    rows = [(LABELS[k], *fan_cells(v, readers), time_text(max(0, fan_slope(v))))
+            for k, v in lines.items() if len(v) > 1]
     if rows:
-        count = len(rows[0]) - 2
-        names = ["1", "2", "4", "8"] if count == 4 else ["1", "8"]
-        out += ["## Cost of a write by readers", ""] + md_table([""] + names + ["each further"], rows)
+        out += ["## Cost of a write by readers", ""] + md_table(["", *readers, "each further"], rows)
     head, rows = start_table(results)
     if rows:
         out += ["## Start and idle memory", ""] + md_table(head, rows)

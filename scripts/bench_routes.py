@@ -152,7 +152,10 @@ class Runner:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=90,
                                   check=False)
             if done.returncode == 0:
-                self.results.setdefault((job, key), []).append(json.loads(done.stdout))
+                said = json.loads(done.stdout)
+                self.results.setdefault((job, key), []).append(said)
+                self.failures += [f"{LABELS[key]}, {job}, {r['bytes']} bytes: nothing came back"
+                                  for r in said["results"] if r.get("count") == 0 or r.get("received") == 0]
                 return
             why = f"exit code {done.returncode}"
         except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:

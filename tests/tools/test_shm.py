@@ -112,9 +112,16 @@ def check_sharing(directory):
     expect(run("gc", "--directory", directory)[1] == "", "gc removes what is stopped")
     os.kill(sub.pid, signal.SIGKILL)
     sub.wait()
-    name = of(rows(directory), kind="process", state="dead")
-    expect(len(name) == 1 and name[0]["pid"] == 0, f"a dead process: {name}")
-    name = name[0]["name"] if name else ""
+    # The living remove what is left of it.
+    until(directory, "the name of a killed process stays",
+          lambda r: [p["pid"] for p in of(r, kind="process")] == [pub.pid])
+    name = "0123456789abcdef01234567"
+    left = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    left.bind(os.path.join(directory, name))
+    left.listen(1)
+    left.close()
+    dead = of(rows(directory), kind="process", state="dead")
+    expect([(r["name"], r["pid"]) for r in dead] == [(name, 0)], f"a name left over: {dead}")
     code, out, _ = run("gc", "--dry-run", "--directory", directory)
     expect((code, out) == (0, f"would remove {name}\n"), f"gc --dry-run: {code}, {out}")
     code, out, _ = run("gc", "--json", "--directory", directory)
