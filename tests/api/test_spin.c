@@ -26,18 +26,24 @@ struct block {
 	uint8_t data[DATA];
 };
 
-static const struct apus_type octets = {
-	.kind = APUS_KIND_ARRAY, .size_bytes = DATA, .align_bytes = 1, .bound = DATA,
-	.element = &apus_type_octet};
+static const struct apus_type octets = {.kind = APUS_KIND_ARRAY,
+					.size_bytes = DATA,
+					.align_bytes = 1,
+					.bound = DATA,
+					.element = &apus_type_octet};
 static const struct apus_member members[] = {
 	{.name = "id", .type = &apus_type_uint32, .offset_bytes = 0, .id = 0, .key = true},
 	{.name = "number", .type = &apus_type_uint32, .offset_bytes = 4, .id = 1},
 	{.name = "data", .type = &octets, .offset_bytes = 8, .id = 2},
 };
-static const struct apus_type block_type = {
-	.name = "Block", .kind = APUS_KIND_STRUCT, .size_bytes = sizeof(struct block),
-	.align_bytes = 4, .members = members, .member_count = 3, .plain_xcdr1 = true,
-	.plain_xcdr2 = true};
+static const struct apus_type block_type = {.name = "Block",
+					    .kind = APUS_KIND_STRUCT,
+					    .size_bytes = sizeof(struct block),
+					    .align_bytes = 4,
+					    .members = members,
+					    .member_count = 3,
+					    .plain_xcdr1 = true,
+					    .plain_xcdr2 = true};
 
 static _Atomic int trapped, last_trapped;
 static struct apus_writer *writer;
@@ -92,9 +98,9 @@ static bool write_one(uint32_t number)
 		return false;
 	((struct block *)sample)->id = 1;
 	((struct block *)sample)->number = number;
-	return is_right((number % 2 ? apus_write_loaned(writer, sample)
-				    : apus_write(writer, sample)) == 0,
-			"write");
+	return is_right(
+		(number % 2 ? apus_write_loaned(writer, sample) : apus_write(writer, sample)) == 0,
+		"write");
 }
 
 static bool take_one(uint32_t number)
