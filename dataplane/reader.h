@@ -142,6 +142,9 @@ struct apus_dp_assembly {
 	bool has_hash;
 	uint8_t key_hash[16];
 	struct apus_dp_marks marks;
+	/* What some fragment said of the filter, enum apus_dp_filter_word, and of which generation's. */
+	uint8_t filter_word;
+	uint64_t filter_generation;
 };
 
 /**

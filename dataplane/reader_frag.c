@@ -192,6 +192,18 @@ static void note_answer(struct apus_dp_assembly *a, struct apus_mono now)
 				    : s->frag_answer_ns - (s->frag_answer_ns - took_ns) / 8;
 }
 
+/* What a fragment says of the filter holds for the sample as long as the filter is the same. */
+static void note_filter_info(struct apus_dp_assembly *a, const struct apus_wire_data_frag *f)
+{
+	enum apus_dp_filter_word word =
+		apus_dp_reader_filter_word(a->state, f->qos.filter_info, f->qos.filter_info_bytes);
+
+	if (word == APUS_DP_FILTER_UNKNOWN)
+		return;
+	a->filter_word = (uint8_t)word;
+	a->filter_generation = a->state->reader->inbox.filter_generation;
+}
+
 /* Copies fragments that have not come yet into place; numbers and sizes were proved by the parser. */
 static void fill(struct apus_dp_reader *r, struct apus_dp_assembly *a,
 		 const struct apus_wire_data_frag *f, struct apus_mono now)
@@ -213,6 +225,8 @@ static void fill(struct apus_dp_reader *r, struct apus_dp_assembly *a,
 	}
 	if (f->first - 1 + f->count > a->highest)
 		a->highest = f->first - 1 + f->count;
+	if (f->qos.filter_info)
+		note_filter_info(a, f);
 	note_answer(a, now);
 	a->last = now;
 	a->settled = false;
@@ -235,6 +249,9 @@ static void complete(struct apus_dp_reader_state *s, struct apus_dp_assembly *a,
 		.marks = whole.marks,
 		.origin = origin,
 	};
+
+	if (whole.filter_generation == r->inbox.filter_generation)
+		in.filter_word = whole.filter_word;
 
 	r->slot_payload_bytes[whole.slot] = whole.sample_bytes;
 	a->slot = NONE;

@@ -155,25 +155,24 @@ static enum apus_dp_admit_result end_set(struct apus_dp_reader_state *s,
 	return APUS_DP_NOTICE;
 }
 
-/* What a writer that is to be believed says of the reader's present filter. One word of results, as Apus sends. */
-static enum apus_dp_filter_word filter_word(const struct apus_dp_reader_state *s,
-					    const struct apus_dp_incoming *in)
+/* One word of results, as Apus sends. */
+enum apus_dp_filter_word apus_dp_reader_filter_word(const struct apus_dp_reader_state *s,
+						    const uint8_t *info, uint32_t info_bytes)
 {
 	struct {
 		uint32_t words, results, count;
 	} head;
 	const uint8_t *signature;
 
-	if (!in->filter_info || !s->filter_trusted || in->filter_info_bytes < sizeof(head))
+	if (!info || !s->filter_trusted || info_bytes < sizeof(head))
 		return APUS_DP_FILTER_UNKNOWN;
-	memcpy(&head, in->filter_info, sizeof(head));
+	memcpy(&head, info, sizeof(head));
 	head.words = le32toh(head.words);
 	head.results = le32toh(head.results);
 	head.count = le32toh(head.count);
-	if (head.words != 1 || head.count > 32 ||
-	    head.count > (in->filter_info_bytes - sizeof(head)) / 16)
+	if (head.words != 1 || head.count > 32 || head.count > (info_bytes - sizeof(head)) / 16)
 		return APUS_DP_FILTER_UNKNOWN;
-	signature = in->filter_info + sizeof(head);
+	signature = info + sizeof(head);
 	for (uint32_t i = 0; i < head.count; i++, signature += 16)
 		if (memcmp(signature, s->reader->filter_signature, 16) == 0)
 			return head.results >> (31 - i) & 1 ? APUS_DP_FILTER_PASSED
@@ -241,7 +240,9 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 		return APUS_DP_MALFORMED;
 	}
 	if (r->inbox.filter && a.has_data)
-		a.filter_word = filter_word(s, in);
+		a.filter_word = in->filter_word ? in->filter_word
+						: apus_dp_reader_filter_word(s, in->filter_info,
+									     in->filter_info_bytes);
 	apus_counter_add(&r->counters.filter_info, a.filter_word != APUS_DP_FILTER_UNKNOWN);
 	a.wall_now = wants_wall(s) ? apus_wall_now() : APUS_WALL_NONE;
 	if (r->config.inbox.history.by_source && a.source_time.ns == APUS_WALL_NONE.ns)

@@ -27,6 +27,7 @@ struct apus_dp_incoming {
 	struct apus_dp_marks marks;
 	const uint8_t *filter_info; /* ContentFilterInfo_t as it came; NULL: none */
 	uint32_t filter_info_bytes;
+	uint8_t filter_word;                 /* enum apus_dp_filter_word, if that was read before */
 	const struct apus_dp_origin *origin; /* NULL: same process, or held back */
 };
 
@@ -133,5 +134,10 @@ struct apus_mono apus_dp_reader_alarm(struct apus_dp_alarm *alarm, struct apus_m
 void apus_dp_reader_queue_ack(struct apus_dp_reader_state *s);
 /** Asks for what is missing: after delay_ns, or so much later that requests keep their distance. */
 void apus_dp_reader_ask(struct apus_dp_reader_state *s, struct apus_mono now, int64_t delay_ns);
+
+/** reader_in.c: what a writer that is to be believed says of the reader's present filter. info: ContentFilterInfo_t as
+ *  it came, or NULL. */
+enum apus_dp_filter_word apus_dp_reader_filter_word(const struct apus_dp_reader_state *s,
+						    const uint8_t *info, uint32_t info_bytes);
 
 #endif

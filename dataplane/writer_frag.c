@@ -52,15 +52,15 @@ uint32_t apus_dp_writer_fragment_count(const struct apus_dp_writer *w, uint32_t 
 	return (w->cache.entries[slot].payload_bytes + size - 1) / size;
 }
 
-void apus_dp_writer_put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
-				 const struct apus_dp_addr *to, const struct apus_prefix *dest,
-				 struct apus_eid reader, bool inline_qos)
+static void put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
+			 const struct apus_dp_writer_target *target)
 {
+	uint8_t info[APUS_DP_FILTER_INFO_BYTES];
 	const struct apus_dp_entry *e = &w->cache.entries[slot];
 	uint32_t size = w->worker->config.fragment_bytes;
 	uint32_t offset = (n - 1) * size;
 	struct apus_wire_data_frag_out f = {
-		.reader = reader,
+		.reader = target->reader,
 		.writer = w->eid,
 		.seq = e->seq,
 		.first = n,
@@ -74,10 +74,49 @@ void apus_dp_writer_put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32
 		.qos = apus_dp_writer_inline_qos(w, e),
 	};
 
-	if (inline_qos)
+	if (target->inline_qos)
 		apus_dp_writer_add_inline(w, e, &f.qos);
-	apus_dp_out_frag(&w->worker->out, to, dest, e->source, &f);
+	/* Once a sample, and of one reader: with more the datagram could be longer than the network's packets. */
+	else if (n == 1 && e->judged && target->state_count == 1 && !apus_dp_marks_any(&e->marks)) {
+		f.qos.filter_info = info;
+		f.qos.filter_info_bytes =
+			apus_dp_writer_filter_info(w, slot, target->states, 1, info);
+		apus_counter_add(&w->counters.filter_info, f.qos.filter_info_bytes > 0);
+	}
+	apus_dp_out_frag(&w->worker->out, target->to, target->dest, e->source, &f);
 	apus_counter_add(&w->counters.fragments, 1);
+}
+
+void apus_dp_writer_put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
+				 const struct apus_dp_destination *d)
+{
+	const struct apus_dp_writer_target target = {
+		.to = &d->addr,
+		.dest = d->one_participant ? &d->prefix : NULL,
+		.reader = d->eid,
+		.inline_qos = d->inline_qos,
+		.states = w->filtering.by_destination + d->first_idx,
+		.state_count = d->filter_info ? d->state_count : 0,
+	};
+
+	put_fragment(w, slot, n, &target);
+}
+
+/* The same for one reader. */
+static void put_for(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
+		    const struct apus_dp_writer_state *s)
+{
+	const uint32_t idx = (uint32_t)(s - w->states);
+	const struct apus_dp_writer_target target = {
+		.to = &s->addr,
+		.dest = &s->prefix,
+		.reader = s->eid,
+		.inline_qos = s->inline_qos,
+		.states = &idx,
+		.state_count = s->filter_info,
+	};
+
+	put_fragment(w, slot, n, &target);
 }
 
 void apus_dp_writer_push_begin(struct apus_dp_writer_state *s)
@@ -209,9 +248,7 @@ bool apus_dp_writer_push(struct apus_dp_writer *w, uint32_t slot, uint32_t desti
 		return true;
 	}
 	for (uint32_t n = 1; n <= count; n++)
-		apus_dp_writer_put_fragment(w, slot, n, &d->addr,
-					    d->one_participant ? &d->prefix : NULL, d->eid,
-					    d->inline_qos);
+		apus_dp_writer_put_fragment(w, slot, n, d);
 	for (uint32_t i = 0; d->reliable && i < d->state_count; i++) {
 		struct apus_dp_writer_state *s = apus_dp_writer_behind(w, destination, i);
 
@@ -286,8 +323,7 @@ static void push_portion(struct apus_dp_writer *w, struct apus_dp_writer_state *
 			return;
 		}
 		for (; n && n <= count && budget >= size; n++, budget -= size)
-			apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid,
-						    s->inline_qos);
+			put_for(w, slot, n, s);
 		if (n > first) {
 			note_pushed(s, w->cache.entries[slot].seq, n - 1);
 			note_sent(s, w->cache.entries[slot].seq, first, n - 1, now);
@@ -342,8 +378,7 @@ static bool push_rest(struct apus_dp_writer *w, struct apus_dp_writer_state *s, 
 	uint32_t to = before < s->push_bytes ? fitting(w, slot, s->push_bytes - before) : 0;
 
 	for (; n <= to; n++)
-		apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid,
-					    s->inline_qos);
+		put_for(w, slot, n, s);
 	if (n > from)
 		note_pushed(s, w->cache.entries[slot].seq, n - 1);
 	s->unsent_seq = w->cache.entries[slot].seq;
@@ -391,8 +426,7 @@ uint32_t apus_dp_writer_push_again(struct apus_dp_writer *w, uint32_t slot,
 	if (s->pushed_seq == seq)
 		shrink(s); /* not one fragment has come */
 	for (uint32_t n = 1; n <= count; n++)
-		apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid,
-					    s->inline_qos);
+		put_for(w, slot, n, s);
 	note_pushed(s, seq, count);
 	return count * w->worker->config.fragment_bytes;
 }
@@ -472,8 +506,7 @@ static void send_copy(struct apus_dp_writer *w, struct apus_dp_writer_state *s, 
 	for (uint32_t i = 0; i < sent->num_bits && *budget >= size; i++) {
 		if (!apus_wire_bit_test(sent->bitmap, i))
 			continue;
-		apus_dp_writer_put_fragment(w, slot, sent->base + i, &s->addr, &s->prefix, s->eid,
-					    s->inline_qos);
+		put_for(w, slot, sent->base + i, s);
 		*budget -= size;
 	}
 }
@@ -501,8 +534,7 @@ static void answer(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uin
 			apus_counter_add(&w->counters.suppressed, 1);
 			continue;
 		}
-		apus_dp_writer_put_fragment(w, slot, n, &s->addr, &s->prefix, s->eid,
-					    s->inline_qos);
+		put_for(w, slot, n, s);
 		(void)apus_wire_fragset_add(&sent, n);
 		sent_count++;
 		budget -= size;

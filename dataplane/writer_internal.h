@@ -302,10 +302,9 @@ bool apus_dp_writer_push(struct apus_dp_writer *w, uint32_t slot, uint32_t desti
 void apus_dp_writer_push_on(struct apus_dp_writer *w, struct apus_dp_writer_state *s);
 /** Number of fragments of a large sample. */
 uint32_t apus_dp_writer_fragment_count(const struct apus_dp_writer *w, uint32_t slot);
-/** Puts fragment number n (1 …) of a sample. */
+/** Puts fragment number n (1 …) of a sample for all readers behind a destination. */
 void apus_dp_writer_put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
-				 const struct apus_dp_addr *to, const struct apus_prefix *dest,
-				 struct apus_eid reader, bool inline_qos);
+				 const struct apus_dp_destination *destination);
 
 /** writer_pace.c: sends the beginning of a large sample to a destination whose readers are all best-effort; the
  *  rest follows by the timer. */

@@ -30,9 +30,7 @@ static void portion(struct apus_dp_writer *w, struct apus_dp_writer_state *s, ui
 	d = &w->destinations[s->destination];
 	count = apus_dp_writer_fragment_count(w, slot);
 	do {
-		apus_dp_writer_put_fragment(w, slot, s->rest_fragment++, &d->addr,
-					    d->one_participant ? &d->prefix : NULL, d->eid,
-					    d->inline_qos);
+		apus_dp_writer_put_fragment(w, slot, s->rest_fragment++, d);
 		budget -= size < budget ? size : budget;
 	} while (s->rest_fragment <= count && budget >= size);
 	if (s->rest_fragment > count)

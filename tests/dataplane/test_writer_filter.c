@@ -239,6 +239,45 @@ static void verdicts_go_with_samples(void **state)
 	assert_int_equal(with_info(0, 0), 0);
 }
 
+/* A large sample is told of with its first fragment; a reader believes that for the whole. */
+static uint64_t with_large(uint8_t reader_signature)
+{
+	struct wire_options o = {.reliable = true,
+				 .keep_all = true,
+				 .max_samples = 64,
+				 .reader_max_samples = 64,
+				 .blob_bytes = 8000,
+				 .assembly_max = 4,
+				 .signature = 7,
+				 .reader_signature = reader_signature};
+	uint64_t believed;
+
+	assert_int_equal(apus_ctl_filter_compile(&apus_blob_type, "kid = 1", NULL, 0, NULL,
+						 &predicate, NULL),
+			 0);
+	o.predicate = predicate;
+	wire_pair_init_as(&pair, 3, 0x01ee, 1344);
+	wire_endpoints_init(&pair, &ends, &o);
+	wire_match(&pair, &ends, true, &o);
+	wire_run(&pair, 10 * APUS_NS_PER_MS);
+	for (int i = 0; i < 8; i++) {
+		assert_int_equal(wire_write_blob(&pair, &ends, 8000), 0);
+		wire_run(&pair, 10 * APUS_NS_PER_MS);
+	}
+	assert_int_equal(apus_counter_get(&ends.reader->counters.results[APUS_DP_STORED]), 8);
+	assert_int_equal(apus_counter_get(&ends.writer->counters.filter_info), 8);
+	believed = apus_counter_get(&ends.reader->counters.filter_info);
+	close_pair();
+	return believed;
+}
+
+static void verdicts_go_with_large_samples(void **state)
+{
+	(void)state;
+	assert_int_equal(with_large(7), 8);
+	assert_int_equal(with_large(8), 0);
+}
+
 /* What a writer says is input: words, results and signatures in any number. */
 static void hostile_info(void **state)
 {
@@ -295,6 +334,7 @@ int main(void)
 		cmocka_unit_test(lost_gaps_are_asked_for),
 		cmocka_unit_test(lost_sample_among_lost_gaps),
 		cmocka_unit_test(verdicts_go_with_samples),
+		cmocka_unit_test(verdicts_go_with_large_samples),
 		cmocka_unit_test(hostile_info),
 	};
 
