@@ -184,6 +184,11 @@ bool apus_ctl_discovery_trusts(struct apus_ctl_discovery *discovery,
  *  only. If not, it is counted. */
 bool apus_ctl_discovery_may_hear(struct apus_ctl_discovery *discovery,
 				 const struct apus_prefix *source, const struct apus_dp_addr *from);
+/** A built-in writer of this participant says that it has written less than was received of it. A Discovery Server
+ *  that says so twice has started anew; it does not say more, because it is told that its announcement was
+ *  received: it is met afresh. Others are not concerned. */
+void apus_ctl_discovery_on_regress(struct apus_ctl_discovery *discovery,
+				   const struct apus_prefix *source, struct apus_mono now);
 /** How often relayed participants are to be sent something that they answer; 0: there are none. */
 int64_t apus_ctl_discovery_probe_ns(const struct apus_ctl_discovery *discovery);
 /** Whether a datagram of `bytes` may leave for a participant; if so, it is booked. False also for a

@@ -20,8 +20,9 @@ struct peer {
 	bool knows_us; /* traffic of it for us has been seen */
 	bool proved;   /* and it was an answer that only its address could give */
 	apus_seq refused
-		[2];      /* [is_writer] lowest number of a record there was no room for; 0: none */
-	uint32_t told_by; /* relayed: the servers whose word it is, as bits */
+		[2]; /* [is_writer] lowest number of a record there was no room for; 0: none */
+	struct apus_mono regressed; /* servers: first said to have written less; 0: never */
+	uint32_t told_by;           /* relayed: the servers whose word it is, as bits */
 
 	/* The announcement that is believed, and one that contradicts it. */
 	apus_seq seq, suspect_seq;

@@ -7,6 +7,10 @@
 
 /* A server that has not answered is announced to so often; its own clients do the same. */
 #define SERVER_RETRY_NS (450 * APUS_NS_PER_MS)
+/* After so long a writer that says it wrote less than it did is no straggler of the network. */
+#define REGRESS_NS (50 * APUS_NS_PER_MS)
+/* What a server that is met afresh may be sent before it proves itself: a third of it comes back. */
+#define SERVER_CREDIT_BYTES 4096
 /* A participant known by a server's word is asked so often whether it lives. */
 #define PROBES_PER_LEASE 3
 #define PROBE_MIN_NS     (100 * APUS_NS_PER_MS)
@@ -112,6 +116,38 @@ bool apus_ctl_discovery_may_hear(struct apus_ctl_discovery *d, const struct apus
 		return true;
 	apus_counter_add(&d->counters.impostors, 1);
 	return false;
+}
+
+void apus_ctl_discovery_on_regress(struct apus_ctl_discovery *d, const struct apus_prefix *source,
+				   struct apus_mono now)
+{
+	struct apus_ctl_participant *p = apus_ctl_graph_participant(d->graph, source);
+	struct apus_wire_participant_record record;
+	struct apus_ctl_source as;
+	struct peer *peer;
+
+	if (!p || !is_server(p))
+		return;
+	peer = peer_of(d, p);
+	/* A single one may be a straggler. */
+	if (peer->regressed.ns == 0 || now.ns - peer->regressed.ns < REGRESS_NS) {
+		if (peer->regressed.ns == 0)
+			peer->regressed = now;
+		return;
+	}
+	record = p->record;
+	as = (struct apus_ctl_source){.role = p->role, .from = p->from, .server = p->server};
+	apus_counter_add(&d->counters.restarted, 1);
+	apus_ctl_discovery_forget(d, p);
+	if (apus_ctl_graph_add_participant_as(d->graph, &record, &as, &p) < 0)
+		return;
+	peer = peer_of(d, p);
+	memset(peer, 0, sizeof(*peer));
+	peer->heard = now;
+	peer->stamp = APUS_WALL_NONE;
+	/* It is where the configuration says: nobody is flooded in its name. */
+	peer->received_bytes = SERVER_CREDIT_BYTES;
+	d->next_expiry = earlier(d->next_expiry, expiry(p, peer));
 }
 
 int64_t apus_ctl_discovery_probe_ns(const struct apus_ctl_discovery *d)

@@ -118,6 +118,8 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 		.hear_own = !is_control && p->config.worker_count > 1,
 		.evidence = is_control ? apus_ctl_domain_evidence : NULL,
 		.may_send = is_control ? apus_ctl_domain_may_send : NULL,
+		.regressed =
+			is_control && p->config.server_count ? apus_ctl_domain_regressed : NULL,
 		.may_hear = is_control && p->config.server_count ? apus_ctl_domain_may_hear : NULL,
 		.control_user = p,
 		.watch_fd = !is_control ? -1

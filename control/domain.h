@@ -232,6 +232,7 @@ void apus_ctl_domain_await_room(struct apus_participant *p, bool is_writer);
 void apus_ctl_domain_evidence(void *user, const struct apus_prefix *source, uint32_t bytes,
 			      bool proved, struct apus_mono now);
 bool apus_ctl_domain_may_send(void *user, const struct apus_prefix *dest, uint32_t bytes);
+void apus_ctl_domain_regressed(void *user, const struct apus_prefix *source, struct apus_mono now);
 bool apus_ctl_domain_may_hear(void *user, const struct apus_prefix *source,
 			      const struct apus_dp_addr *from);
 

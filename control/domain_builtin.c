@@ -207,6 +207,14 @@ bool apus_ctl_domain_may_send(void *user, const struct apus_prefix *dest, uint32
 	return p->discovery && apus_ctl_discovery_may_send(p->discovery, dest, bytes);
 }
 
+void apus_ctl_domain_regressed(void *user, const struct apus_prefix *source, struct apus_mono now)
+{
+	struct apus_participant *p = user;
+
+	if (p->discovery)
+		apus_ctl_discovery_on_regress(p->discovery, source, now);
+}
+
 bool apus_ctl_domain_may_hear(void *user, const struct apus_prefix *source,
 			      const struct apus_dp_addr *from)
 {

@@ -86,6 +86,8 @@ struct apus_dp_worker_config {
 	/** Submessages of a participant must pass this with the address they come from; may be NULL. */
 	bool (*may_hear)(void *user, const struct apus_prefix *source,
 			 const struct apus_dp_addr *from);
+	/** A matched writer says that it has written less than was received of it; may be NULL. */
+	void (*regressed)(void *user, const struct apus_prefix *source, struct apus_mono now);
 	void *control_user; /**< of these */
 	int watch_fd; /**< ends a sleep when it becomes readable; its owner reads it. 0 or less: none */
 	/** Called by the worker's thread between two turns while `listeners` has something pending; may be

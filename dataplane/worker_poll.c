@@ -169,8 +169,12 @@ static void on_nack_frag(struct context *c, const struct apus_wire_nack_frag *na
 
 static void on_heartbeat(struct context *c, const struct apus_wire_heartbeat *hb)
 {
+	const struct apus_dp_worker_config *config = &c->worker->config;
 	struct apus_dp_reader_state *s;
 
+	s = config->regressed ? first_for(c, hb->writer, hb->reader) : NULL;
+	if (s && hb->last >= 0 && hb->last + 1 < s->window.next)
+		config->regressed(config->control_user, &c->receiver->source, c->now);
 	for (s = first_for(c, hb->writer, hb->reader); s;
 	     s = next_for(s->chain_next, &c->writer, hb->reader))
 		apus_dp_reader_heartbeat(s, hb, c->now);

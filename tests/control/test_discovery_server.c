@@ -537,6 +537,31 @@ static void who_announces_itself_speaks_for_itself(void **state)
 	close_world(&w);
 }
 
+static void a_server_that_counts_anew_is_met_afresh(void **state)
+{
+	struct apus_prefix server = fixture_prefix(SERVER), one = fixture_prefix(1);
+	struct world w;
+
+	(void)state;
+	open_world(&w, 1, false);
+	meet(&w, SERVER, at(0));
+	tell(&w, SERVER, 1, at(0));
+	apus_ctl_discovery_on_regress(w.d, &server, at(SEC));
+	apus_ctl_discovery_on_regress(w.d, &server, at(SEC + 10 * MS));
+	apus_ctl_discovery_on_regress(w.d, &one, at(SEC));
+	apus_ctl_discovery_on_regress(w.d, &one, at(2 * SEC));
+	assert_true(apus_ctl_discovery_trusts(w.d, &server));
+	apus_ctl_discovery_on_regress(w.d, &server, at(SEC + 60 * MS));
+	assert_false(apus_ctl_discovery_trusts(w.d, &server));
+	assert_int_equal(participant(&w, SERVER)->role, APUS_CTL_SERVER);
+	assert_true(apus_ctl_discovery_may_send(w.d, &server, 100));
+	assert_non_null(participant(&w, 1));
+	assert_int_equal(apus_counter_get(&counters(&w)->restarted), 1);
+	prove(&w, SERVER, at(2 * SEC));
+	assert_true(apus_ctl_discovery_trusts(w.d, &server));
+	close_world(&w);
+}
+
 /* Servers number what they tell each for itself, and begin again after a restart. */
 static void the_latest_word_counts_whatever_its_number(void **state)
 {
@@ -600,6 +625,7 @@ int main(void)
 		cmocka_unit_test(what_a_server_ends_is_gone_when_none_knows_it),
 		cmocka_unit_test(a_restarted_server_is_somebody_new),
 		cmocka_unit_test(who_announces_itself_speaks_for_itself),
+		cmocka_unit_test(a_server_that_counts_anew_is_met_afresh),
 		cmocka_unit_test(the_latest_word_counts_whatever_its_number),
 		cmocka_unit_test(limits_hold_for_what_is_told),
 	};

