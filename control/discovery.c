@@ -534,13 +534,38 @@ static int end_former_life(struct apus_ctl_discovery *d, const struct apus_ctl_p
 	return 0;
 }
 
+int apus_ctl_discovery_keep(struct apus_ctl_discovery *d,
+			    const struct apus_wire_participant_record *record,
+			    const struct apus_ctl_source *source,
+			    const struct apus_ctl_heard *heard, struct apus_mono now,
+			    struct apus_ctl_participant **p_inout)
+{
+	struct apus_dp_addr before = {0};
+	struct peer *peer;
+	int result;
+
+	if (*p_inout)
+		before = (*p_inout)->metatraffic;
+	result = apus_ctl_graph_add_participant_as(d->graph, record, source, p_inout);
+	if (result < 0)
+		return result;
+	peer = peer_of(d, *p_inout);
+	if (result == APUS_CTL_ADMITTED)
+		memset(peer, 0, sizeof(*peer));
+	else if (!apus_dp_addr_equal(&before, &(*p_inout)->metatraffic))
+		begin(peer);
+	peer->heard = now;
+	peer->received_bytes += heard->bytes;
+	d->next_expiry = earlier(d->next_expiry, expiry(*p_inout, peer));
+	return result;
+}
+
 static int on_own_word(struct apus_ctl_discovery *d,
 		       const struct apus_wire_participant_record *record,
 		       const struct apus_ctl_heard *heard, struct apus_mono now)
 {
 	struct apus_ctl_participant *p = apus_ctl_graph_participant(d->graph, &heard->source);
 	const struct apus_ctl_source source = apus_ctl_discovery_source_of(d, record, &heard->from);
-	struct apus_dp_addr before = {0};
 	struct peer *peer;
 	bool was_relayed;
 	int result;
@@ -556,23 +581,14 @@ static int on_own_word(struct apus_ctl_discovery *d,
 		if (result)
 			return result;
 	}
-	if (p)
-		before = p->metatraffic;
-	result = apus_ctl_graph_add_participant_as(d->graph, record, &source, &p);
+	result = apus_ctl_discovery_keep(d, record, &source, heard, now, &p);
 	if (result < 0)
 		return result;
 	apus_counter_add(&d->counters.participants_heard, 1);
 	peer = peer_of(d, p);
-	if (result == APUS_CTL_ADMITTED)
-		memset(peer, 0, sizeof(*peer));
-	else if (!apus_dp_addr_equal(&before, &p->metatraffic))
-		begin(peer);
-	peer->heard = now;
 	peer->suspected.ns = 0;
 	peer->seq = heard->seq;
 	peer->stamp = heard->stamp;
-	peer->received_bytes += heard->bytes;
-	d->next_expiry = earlier(d->next_expiry, expiry(p, peer));
 	if (was_relayed) { /* it may know us by the server's word only */
 		peer->knows_us = false;
 		apus_ctl_discovery_set_probe(d);

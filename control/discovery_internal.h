@@ -119,6 +119,14 @@ static inline struct apus_mono expiry(const struct apus_ctl_participant *p, cons
 /** Removes a participant that is known. A server that goes is sought again; what it told stays. */
 void apus_ctl_discovery_forget(struct apus_ctl_discovery *d, const struct apus_ctl_participant *p);
 
+/** Keeps what is said of a participant: by itself, or by a server. *p_inout: what is known of it, NULL if nothing is;
+ *  then what is known now. Returns as apus_ctl_graph_add_participant_as(). */
+int apus_ctl_discovery_keep(struct apus_ctl_discovery *d,
+			    const struct apus_wire_participant_record *record,
+			    const struct apus_ctl_source *source,
+			    const struct apus_ctl_heard *heard, struct apus_mono now,
+			    struct apus_ctl_participant **p_inout);
+
 /* ---- discovery_server.c ---- */
 
 /** Announces to all servers, or to those that have not answered. They come first with what is new: it gets its

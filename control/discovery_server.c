@@ -193,28 +193,16 @@ int apus_ctl_discovery_on_relayed(struct apus_ctl_discovery *d,
 	struct apus_ctl_participant *p = apus_ctl_graph_participant(d->graph, &record->prefix);
 	const struct apus_ctl_source source = {.role = APUS_CTL_RELAYED};
 	struct apus_wire_participant_record copy = *record;
-	struct apus_dp_addr before = {0};
-	struct peer *peer;
 	int result;
 
 	if (p && !is_relayed(p))
 		return APUS_CTL_UNCHANGED;
-	if (p)
-		before = p->metatraffic;
 	restore_vendor(&copy);
-	result = apus_ctl_graph_add_participant_as(d->graph, &copy, &source, &p);
+	result = apus_ctl_discovery_keep(d, &copy, &source, heard, now, &p);
 	if (result < 0)
 		return result;
 	apus_counter_add(&d->counters.relayed, 1);
-	peer = peer_of(d, p);
-	if (result == APUS_CTL_ADMITTED)
-		memset(peer, 0, sizeof(*peer));
-	else if (!apus_dp_addr_equal(&before, &p->metatraffic))
-		begin(peer);
-	peer->heard = now;
-	peer->told_by |= server;
-	peer->received_bytes += heard->bytes;
-	d->next_expiry = earlier(d->next_expiry, expiry(p, peer));
+	peer_of(d, p)->told_by |= server;
 	probe_within(d, p->record.lease_ns);
 	return result;
 }

@@ -5,33 +5,8 @@
  * Method: two driven participants of this process that meet through shared memory, or through the network; a type of
  * 4 KiB whose memory is its CDR.
  */
+#include "block_type.h"
 #include "route_pair.h"
-
-#define DATA 4088
-
-struct block {
-	uint32_t id, number;
-	uint8_t data[DATA];
-};
-
-static const struct apus_type octets = {.kind = APUS_KIND_ARRAY,
-					.size_bytes = DATA,
-					.align_bytes = 1,
-					.bound = DATA,
-					.element = &apus_type_octet};
-static const struct apus_member members[] = {
-	{.name = "id", .type = &apus_type_uint32, .offset_bytes = 0, .id = 0, .key = true},
-	{.name = "number", .type = &apus_type_uint32, .offset_bytes = 4, .id = 1},
-	{.name = "data", .type = &octets, .offset_bytes = 8, .id = 2},
-};
-static const struct apus_type block_type = {.name = "Block",
-					    .kind = APUS_KIND_STRUCT,
-					    .size_bytes = sizeof(struct block),
-					    .align_bytes = 4,
-					    .members = members,
-					    .member_count = 3,
-					    .plain_xcdr1 = true,
-					    .plain_xcdr2 = true};
 
 struct fixture {
 	struct route_pair p;

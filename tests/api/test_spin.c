@@ -6,6 +6,7 @@
  * that holds a worker's turn and does not run is allowed: nobody spins then.
  */
 #include "allocations.h"
+#include "block_type.h"
 #include "route_pair.h"
 
 #include <linux/filter.h>
@@ -17,33 +18,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#define DATA  4088
 #define TIMES 3200
 #define BATCH 64
-
-struct block {
-	uint32_t id, number;
-	uint8_t data[DATA];
-};
-
-static const struct apus_type octets = {.kind = APUS_KIND_ARRAY,
-					.size_bytes = DATA,
-					.align_bytes = 1,
-					.bound = DATA,
-					.element = &apus_type_octet};
-static const struct apus_member members[] = {
-	{.name = "id", .type = &apus_type_uint32, .offset_bytes = 0, .id = 0, .key = true},
-	{.name = "number", .type = &apus_type_uint32, .offset_bytes = 4, .id = 1},
-	{.name = "data", .type = &octets, .offset_bytes = 8, .id = 2},
-};
-static const struct apus_type block_type = {.name = "Block",
-					    .kind = APUS_KIND_STRUCT,
-					    .size_bytes = sizeof(struct block),
-					    .align_bytes = 4,
-					    .members = members,
-					    .member_count = 3,
-					    .plain_xcdr1 = true,
-					    .plain_xcdr2 = true};
 
 static _Atomic int trapped, last_trapped;
 static struct apus_writer *writer;
