@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static const char *name = "apus";
@@ -74,20 +75,37 @@ static bool starts_character(char byte)
 	return ((unsigned char)byte & 0xc0) != 0x80;
 }
 
-/* Bytes are printed as they are but for control characters; marks count characters of UTF-8. */
+/* Bytes shown before and behind the place that is pointed at. */
+#define SHOWN_BEFORE 48
+#define SHOWN_BEHIND 64
+
+/* Moves on to where a character starts. */
+static size_t at_character(const char *text, size_t at)
+{
+	while (text[at] && !starts_character(text[at]))
+		at++;
+	return at;
+}
+
+/* Bytes are printed as they are but for control characters; marks count characters of UTF-8. Of a long text only what
+ * is near is shown. */
 void point_at(const char *text, size_t position, size_t length)
 {
-	size_t i;
+	const size_t all = strlen(text);
+	const size_t at = position < all ? position : all;
+	const size_t first = at > SHOWN_BEFORE ? at_character(text, at - SHOWN_BEFORE) : 0;
+	const size_t end = at + SHOWN_BEHIND < all ? at_character(text, at + SHOWN_BEHIND) : all;
+	const char *const cut = first ? "..." : "";
 
-	fputs("  ", stderr);
-	for (i = 0; text[i]; i++)
+	fprintf(stderr, "  %s", cut);
+	for (size_t i = first; i < end; i++)
 		fputc((unsigned char)text[i] < ' ' || text[i] == 127 ? ' ' : text[i], stderr);
-	fputs("\n  ", stderr);
-	for (i = 0; i < position && text[i]; i++)
+	fprintf(stderr, "%s\n  %*s", end < all ? "..." : "", (int)strlen(cut), "");
+	for (size_t i = first; i < at; i++)
 		if (starts_character(text[i]))
 			fputc(' ', stderr);
 	fprintf(stderr, "%s^", ink(stderr, INK_BAD));
-	for (i++; i < position + length && text[i - 1] && text[i]; i++)
+	for (size_t i = at + 1; i < at + length && i < end; i++)
 		if (starts_character(text[i]))
 			fputc('~', stderr);
 	fprintf(stderr, "%s\n", ink(stderr, INK_NONE));

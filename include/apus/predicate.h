@@ -102,7 +102,7 @@ APUS_API int apus_predicate_not(const struct apus_predicate *a,
 
 /** The equivalent expression, valid as long as the predicate; what to give to a reader as its filter. */
 APUS_API const char *apus_predicate_text(const struct apus_predicate *predicate);
-/** Compiles a predicate; as apus_filter_open() on its text, with limits that only bound its size. */
+/** Compiles a predicate; as apus_filter_open() on its text: more than 64 levels of nesting are refused here, too. */
 APUS_API int apus_predicate_open(const struct apus_predicate *predicate,
 				 struct apus_filter **filter_out,
 				 struct apus_filter_error *error_out);

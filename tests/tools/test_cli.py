@@ -135,6 +135,9 @@ def filters():
 
     bad("colour = 'RED'", 0, "colour", "\n  colour = 'RED'\n  ^~~~~~\n")
     bad("x > 1 AND z = 2", 10, "'z'")
+    # Of a long one what is near.
+    bad("x = 1 AND " * 20 + "zz = 3", 200, "'zz'",
+        "\n  ...= 1 AND" + " x = 1 AND" * 4 + " zz = 3\n" + " " * 53 + "^~\n")
     bad("x >", 3)
     bad("", 0, "empty")
     bad("x = 'RED'", 4)
