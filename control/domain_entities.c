@@ -115,19 +115,28 @@ static int representation_of(const struct apus_qos *qos)
 	return qos->representation_count ? qos->representations[0] : APUS_XCDR1;
 }
 
-/* Payload room with encapsulation header: the type's bound, else QoS, else configuration. */
+/* Payload room with encapsulation header: as QoS says, else the type's bound if configuration allows for it. */
 static uint32_t payload_bytes(const struct apus_participant *p, const struct apus_type *type,
 			      const struct apus_qos *qos)
 {
 	size_t v1 = apus_type_max_bytes(type, APUS_XCDR1);
 	size_t v2 = apus_type_max_bytes(type, APUS_XCDR2);
-	size_t bound = v1 > v2 ? v1 : v2;
+	size_t bound = (v1 > v2 ? v1 : v2) + APUS_WIRE_ENCAP_BYTES;
 	uint32_t bytes = qos->max_sample_bytes;
 
 	if (bytes == 0)
-		bytes = v1 && v2 && bound + 4 < p->config.sample_bytes ? (uint32_t)bound + 4
-								       : p->config.sample_bytes;
+		bytes = v1 && v2 && bound < p->config.sample_bytes ? (uint32_t)bound
+								   : p->config.sample_bytes;
 	return bytes;
+}
+
+/* False: no sample of the type fits, as all are of one size, which is larger. */
+static bool has_room(const struct apus_participant *p, const struct apus_type *type,
+		     const struct apus_qos *qos)
+{
+	size_t bytes = ((type->size_bytes + 3) & ~(size_t)3) + APUS_WIRE_ENCAP_BYTES;
+
+	return !(type->plain_xcdr1 || type->plain_xcdr2) || bytes <= payload_bytes(p, type, qos);
 }
 
 static struct apus_guid next_guid(struct apus_participant *p, uint32_t kind)
@@ -299,6 +308,8 @@ int apus_writer_create(struct apus_participant *participant,
 	if (rc == 0 && options->loans &&
 	    !apus_wire_says_plain(options->type, representation_of(&qos) == APUS_XCDR2))
 		rc = APUS_ENOTSUP;
+	if (rc == 0 && !has_room(participant, options->type, &qos))
+		rc = APUS_ELIMIT;
 	if (rc != 0)
 		return rc;
 	w = calloc(1, sizeof(*w) + strlen(options->topic) + 1);
@@ -648,6 +659,8 @@ int apus_reader_create(struct apus_participant *participant,
 	rc = check_options(participant, options, false);
 	if (rc == 0)
 		rc = apus_ctl_domain_complete_qos(participant, options, false, &qos);
+	if (rc == 0 && !has_room(participant, options->type, &qos))
+		rc = APUS_ELIMIT;
 	if (rc != 0)
 		return rc;
 	r = allocate_reader(options);

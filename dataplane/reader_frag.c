@@ -128,6 +128,7 @@ static void settle_too_large(struct apus_dp_reader_state *s, apus_seq seq, struc
 		apus_dp_window_gap(&s->window, seq, &behind);
 	else
 		apus_dp_window_done(&s->window, seq);
+	apus_dp_reader_lose(s);
 	if (s->held_first)
 		apus_dp_reader_drain(s, now);
 }

@@ -187,8 +187,7 @@ static void note_given_up(struct apus_dp_reader_state *s, apus_seq seq)
 	if (APUS_LIKELY(s->refused == 0) || seq <= s->refused)
 		return;
 	s->refused = 0;
-	s->window.lost++;
-	apus_dp_reader_note_lost(s);
+	apus_dp_reader_lose(s);
 }
 
 static void note_refused(struct apus_dp_reader_state *s, apus_seq seq,
@@ -274,6 +273,7 @@ enum apus_dp_admit_result apus_dp_reader_admit(struct apus_dp_reader_state *s,
 	if (in->payload_bytes > r->config.payload_bytes_max) {
 		apus_counter_add(&r->counters.too_large, 1);
 		s->damaged = true;
+		apus_dp_reader_lose(s);
 		return APUS_DP_MALFORMED;
 	}
 	result = r->config.sink ? to_sink(s, in, now) : to_inbox(s, in, now);

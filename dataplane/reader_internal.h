@@ -126,6 +126,8 @@ void apus_dp_reader_note(struct apus_dp_reader *r, const struct apus_dp_admissio
 			 struct apus_mono now);
 /** Adds what a writer's window gave up to the reader's total. */
 void apus_dp_reader_note_lost(struct apus_dp_reader_state *s);
+/** One sample of a writer will never be stored, though it came or was offered. */
+void apus_dp_reader_lose(struct apus_dp_reader_state *s);
 /** Tells watchers of liveliness if some writer arrived, left, lapsed or revived. */
 void apus_dp_reader_note_flips(struct apus_dp_reader *r);
 struct apus_mono apus_dp_reader_alarm(struct apus_dp_alarm *alarm, struct apus_mono now);

@@ -94,6 +94,12 @@ void apus_dp_reader_note_lost(struct apus_dp_reader_state *s)
 	apus_dp_watched_tell(&r->watched, APUS_STATUS_SAMPLE_LOST);
 }
 
+void apus_dp_reader_lose(struct apus_dp_reader_state *s)
+{
+	s->window.lost++;
+	apus_dp_reader_note_lost(s);
+}
+
 /* What runs out earlier than the alarm knows, now that a sample was stored. */
 static void hint(struct apus_dp_reader *r, struct apus_mono now)
 {

@@ -101,7 +101,8 @@ struct apus_endpoint_options {
 
 /**
  * Creates a writer. Returns 0, APUS_EINVAL (topic, type, worker), APUS_EQOS, APUS_ENOTSUP (a policy this
- * version cannot honour), APUS_ELIMIT (endpoints of the participant), APUS_ENOMEM. Endpoints that come and go
+ * version cannot honour), APUS_ELIMIT (endpoints of the participant; or a type all of whose samples are of one size,
+ * which is above max_sample_bytes), APUS_ENOMEM. Endpoints that come and go
  * faster than the other participants acknowledge make it wait, for a second at most; then APUS_ELIMIT.
  */
 APUS_API int apus_writer_create(struct apus_participant *participant,

@@ -103,7 +103,8 @@ struct apus_qos {
 	uint32_t max_instances;            /**< instances; keyed topics only */
 	uint32_t max_samples_per_instance; /**< must not be smaller than depth */
 	uint32_t
-		max_sample_bytes; /**< payload with header; 0 = the type's bound, else configured */
+		max_sample_bytes; /**< payload with header; 0 = what the setting sample.bytes says, or
+				   *   the type's bound if that is less */
 	uint32_t max_matches;     /**< matched remote endpoints */
 
 	int64_t max_blocking_ns;   /**< reliability: longest wait of a write; default 100 ms */

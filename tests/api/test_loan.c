@@ -357,9 +357,71 @@ static void test_filter(void **state)
 	route_close(&f.p);
 }
 
+/* All samples of a type whose memory is its CDR are of one size: who has no room for it has room for none. */
+static void test_types_have_to_fit(void **state)
+{
+	struct apus_qos qos;
+	struct apus_endpoint_options o = {.topic = "Blocks", .type = &block_type, .qos = &qos};
+	struct apus_reader *r;
+	struct fixture f;
+
+	(void)state;
+	begin(&f, ROUTE_UDP, NULL);
+	qos_of(&qos, false, 4);
+	qos.max_sample_bytes = sizeof(struct block) + 3;
+	assert_int_equal(apus_reader_create(f.p.r, &o, &r), APUS_ELIMIT);
+	qos.max_sample_bytes++;
+	assert_int_equal(apus_reader_create(f.p.r, &o, &r), 0);
+	qos_of(&qos, true, 4);
+	qos.max_sample_bytes = sizeof(struct block) + 3;
+	assert_int_equal(apus_writer_create(f.p.w, &o, &f.w), APUS_ELIMIT);
+	o.loans = 1;
+	assert_int_equal(apus_writer_create(f.p.w, &o, &f.w), APUS_ELIMIT);
+	qos.max_sample_bytes++;
+	assert_int_equal(apus_writer_create(f.p.w, &o, &f.w), 0);
+	route_close(&f.p);
+}
+
+/* What a reader has no room for is acknowledged, for it would be offered for ever, and lost. */
+static void too_large_is_lost(enum route route)
+{
+	struct apus_qos qos;
+	struct apus_endpoint_options o = {.topic = "Shapes", .type = &apus_shape_type, .qos = &qos};
+	const struct apus_shape large = {"A LONG COLOUR", 1, 2, 3}, small = {"RED", 1, 2, 3};
+	struct apus_lost_status lost;
+	struct apus_sample s[4];
+	struct fixture f;
+
+	route_open(&f.p, route, 112, NULL);
+	qos_of(&qos, true, 8);
+	assert_int_equal(apus_writer_create(f.p.w, &o, &f.w), 0);
+	qos_of(&qos, false, 8);
+	qos.max_sample_bytes = 24;
+	assert_int_equal(apus_reader_create(f.p.r, &o, &f.r), 0);
+	route_match(&f.p, f.w, 1, f.r, 1);
+	assert_int_equal(apus_write(f.w, &large), 0);
+	assert_int_equal(apus_write(f.w, &small), 0);
+	assert_int_equal(apus_write(f.w, &large), 0);
+	route_settle(&f.p);
+	assert_int_equal(apus_take(f.r, s, 4, NULL), 1);
+	assert_int_equal(apus_return(f.r, s, 1), 0);
+	assert_int_equal(apus_reader_lost_status(f.r, NULL, &lost), 1);
+	assert_int_equal(lost.total, 2);
+	route_close(&f.p);
+}
+
+static void test_too_large_is_lost(void **state)
+{
+	(void)state;
+	for (enum route route = 0; route < ROUTES; route++)
+		too_large_is_lost(route);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_types_have_to_fit),
+		cmocka_unit_test(test_too_large_is_lost),
 		cmocka_unit_test(test_every_route),
 		cmocka_unit_test(test_loans_are_counted),
 		cmocka_unit_test(test_refused_stays_lent),

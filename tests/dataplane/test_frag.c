@@ -343,6 +343,7 @@ static void test_forged(void **state)
 	assert_int_equal(apus_counter_get(&c->incomplete), 1);
 	forge(2, 3, 1344, UINT32_MAX);
 	assert_int_equal(apus_counter_get(&c->too_large), 1);
+	assert_int_equal(e.reader->window_lost, 1);
 	assert_int_equal(e.reader->states[0].window.next, 3);
 	finish();
 }
