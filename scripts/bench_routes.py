@@ -111,6 +111,11 @@ def jobs_of(key, quick):
     return jobs
 
 
+def program(name, build):
+    """Path of an implementation's program."""
+    return os.path.join(build, "bench", "routes_" + name)
+
+
 class Runner:
     """All contenders that there are."""
 
@@ -139,7 +144,7 @@ class Runner:
 
     def program(self, name):
         """Path of an implementation's program."""
-        return os.path.join(self.build, "bench", "routes_" + name)
+        return program(name, self.build)
 
     def run_one(self, contender, job, arguments):
         """One run; what it said is kept, a failure is told on the page."""

@@ -29,13 +29,18 @@ def run(command):
         return None
 
 
+def program(name, build):
+    """Path of a benchmark."""
+    return os.path.join(build, "bench", name + "_bench" if name in MICRO else name)
+
+
 def command_for(name, build, seconds):
     """The command line of a benchmark."""
     if name in MICRO:
-        return [os.path.join(build, "bench", name + "_bench"), "--benchmark_format=json",
+        return [program(name, build), "--benchmark_format=json",
                 f"--benchmark_min_time={seconds}"]
     peers = ["--peers", "--bytes", "16,256,4096,1048576"] if name == "throughput" else []
-    return [os.path.join(build, "bench", name), "--json", *peers,
+    return [program(name, build), "--json", *peers,
             "--seconds", str(max(1, round(seconds * (200 if peers else 50))))]
 
 

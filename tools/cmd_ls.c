@@ -24,6 +24,10 @@
 /* How long others may take to tell a type, and the longest text of one. */
 #define LOOKUP_NS INT64_C(2000000000)
 #define IDL_BYTES ((size_t)256 * 1024)
+/* What two others have agreed on between them no third party sees. */
+#define ROUTES_REMARK                                                                                  \
+	"\nroutes are by what is announced: two processes of this host that have shm=on share memory " \
+	"instead, see `apus shm ls`"
 #define QOS_BYTES (QOS_PARTITIONS_MAX * 256 + 1024)
 
 struct values {
@@ -470,6 +474,8 @@ static int list(struct session *session, const struct values *values)
 	else
 		show(values->json ? &json_form : &text_form, &listing, session->participant,
 		     values);
+	if (rc == 0 && values->routes && !values->json && listing.endpoint_count > 0)
+		puts(ROUTES_REMARK);
 	listing_fini(&listing);
 	return rc;
 }
@@ -502,7 +508,8 @@ const struct command cmd_ls = {
 	"List participants, topics and endpoints, and why endpoints do not match.",
 	"With --json, \"kind\" is participant, topic, writer, reader, mismatch, route or type; a mismatch names\n"
 	"the first policy that differs. --routes shows addresses as this host, with these settings, chooses\n"
-	"them. QoS is shown in the words that pub and sub understand.\n",
+	"them; other processes of one host that share memory (shm=on) send no data there: `apus shm ls` shows them.\n"
+	"QoS is shown in the words that pub and sub understand.\n",
 	options,
 	sizeof(options) / sizeof(options[0]),
 	run,

@@ -213,7 +213,7 @@ static int list(const struct values *v)
 	if (rc < 0)
 		return failure(v, rc);
 	if (rc == 0 && !v->json)
-		note("nobody in %s (participants need the setting shm=on)", path);
+		printf("nobody in %s (participants need the setting shm=on)\n", path);
 	return EXIT_DONE;
 }
 

@@ -31,6 +31,10 @@
 /* How often a guessed type is compared with what writers announce, and how long they may take to tell. */
 #define WATCH_NS  INT64_C(50000000)
 #define LOOKUP_NS INT64_C(3000000000)
+/* While nothing is announced for want of a type: how often one looks for a writer, and for how long before the guess
+ * is announced, so that it can be found by others. A reader of a wrong type would count as inconsistent at a writer. */
+#define LOOK_NS  INT64_C(10000000)
+#define GUESS_NS INT64_C(1000000000)
 
 struct values {
 	struct session_options session;
@@ -67,7 +71,8 @@ struct subscriber {
 	const char *topic;
 	const struct apus_type *type;
 	struct session session;
-	struct apus_reader *reader; /* NULL while a filter waits for its type */
+	struct apus_reader *reader; /* NULL while a filter or a guess waits for its type */
+	int64_t guess_ns;           /* monotonic: when a guess is announced, writer or not */
 	void *sample, *arena;
 	char *json; /* of one sample; grows */
 	size_t json_bytes;
@@ -244,6 +249,16 @@ static int complain_unfit(const struct subscriber *s)
 	return endpoint_complain_filter(s->values->filter, &s->filter_error);
 }
 
+/* The guess is right, or there is nobody to tell. Returns an exit code. */
+static int keep_guess(struct subscriber *s, bool confirmed)
+{
+	if (s->reader)
+		return EXIT_DONE;
+	if (s->filter_error.reason[0])
+		return confirmed ? complain_unfit(s) : EXIT_DONE;
+	return confirmed || session_now_ns() >= s->guess_ns ? open_reader(s) : EXIT_DONE;
+}
+
 /* The first writer of the topic decides: where it writes another type, the reader is made anew with that.
  * Returns an exit code. */
 static int follow_writer(struct subscriber *s)
@@ -254,7 +269,7 @@ static int follow_writer(struct subscriber *s)
 
 	apus_visit_endpoints(s->session.participant, look_for_other, &other);
 	if (!other.found)
-		return other.any && !s->reader ? complain_unfit(s) : EXIT_DONE;
+		return keep_guess(s, other.any);
 	type = apus_type_builtin(other.type_name);
 	rc = type ? 0 : apus_type_lookup(s->session.participant, &other.guid, LOOKUP_NS, &type);
 	if (rc != 0) {
@@ -284,7 +299,7 @@ static int subscribe(struct subscriber *s)
 
 	while (rc == EXIT_DONE && event == SESSION_READY && !enough(s)) {
 		bool watch = is_guess(s);
-		int64_t until = watch ? session_deadline(WATCH_NS) : deadline;
+		int64_t until = watch ? session_deadline(s->reader ? WATCH_NS : LOOK_NS) : deadline;
 
 		event = session_wait(&s->session, s->reader ? apus_reader_fd(s->reader) : -1,
 				     until < deadline ? until : deadline);
@@ -295,13 +310,13 @@ static int subscribe(struct subscriber *s)
 				rc = follow_writer(s);
 		}
 	}
-	if (rc == EXIT_DONE && !s->reader)
+	if (rc == EXIT_DONE && s->filter_error.reason[0] && !s->reader)
 		return complain_unfit(s); /* nobody has told another type */
 	if (rc != EXIT_DONE || s->values->count == 0 || enough(s))
 		return rc;
 	complain("%s after %" PRId64 " of %" PRId64 " samples; %u writers are matched",
 		 event == SESSION_STOPPED ? "stopped" : "time is over", s->printed,
-		 s->values->count, apus_reader_matched(s->reader));
+		 s->values->count, s->reader ? apus_reader_matched(s->reader) : 0);
 	return EXIT_TIMED_OUT;
 }
 
@@ -343,6 +358,8 @@ static int open_and_subscribe(struct subscriber *s)
 	if (s->filter_error.reason[0])
 		note("the filter does not fit %s (%s); a writer of %s is to tell its type",
 		     s->type->name, s->filter_error.reason, s->topic);
+	else if (is_guess(s))
+		s->guess_ns = session_deadline(GUESS_NS);
 	else
 		rc = open_reader(s);
 	if (rc == EXIT_DONE) {
@@ -436,8 +453,8 @@ const struct command cmd_sub = {
 	"nanoseconds since 1970, state one of alive, disposed, no_writers. Without --count and\n"
 	"--timeout it runs until SIGINT or SIGTERM.\n\n"
 	"Without --type and --idl the type is ShapeType, until a writer of the topic says otherwise:\n"
-	"then it is that writer's, asked of it. A filter that does not fit ShapeType waits\n"
-	"for it.\n\n" ENDPOINT_QOS_HELP
+	"then it is that writer's, asked of it. The reader is announced once a writer is known, or after a\n"
+	"second without one. A filter that does not fit ShapeType waits for the writer.\n\n" ENDPOINT_QOS_HELP
 	"The history is keep_all unless given, and the reader best effort: it may miss what is sent while\n"
 	"it is being matched, or faster than it takes. reliability=reliable misses nothing.\n",
 	options,

@@ -102,6 +102,13 @@ def check_refusals():
     for wrong in (["--rounds", "0"], ["--only", "tea"], ["--cores", "1,1"], ["--time", "0"]):
         code = subprocess.run([SCRIPT, *wrong], stderr=subprocess.DEVNULL, check=False).returncode
         check(code == 2, f"{wrong}: exit code {code}")
+    with tempfile.TemporaryDirectory() as empty:
+        for build in (empty, os.path.join(empty, "missing")):
+            done = subprocess.run([SCRIPT, "--quick", "--build", build, "--out", os.path.join(empty, "out")],
+                                  stderr=subprocess.PIPE, text=True, check=False)
+            check(done.returncode == 2 and f"bench: --build {build}: no" in done.stderr,
+                  f"--build {build}: exit code {done.returncode}: {done.stderr}")
+            check(not os.path.exists(os.path.join(empty, "out")), "results of nothing")
     check(subprocess.run([SCRIPT, "--help"], stdout=subprocess.DEVNULL, check=False).returncode == 0, "--help")
 
 

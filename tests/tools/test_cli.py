@@ -237,6 +237,29 @@ def told_type(directory):
     expect(code == 2 and got == [] and "filter, position 0: " in err, f"of ShapeType: {code} {got} {err}")
 
 
+def unasked(directory):
+    """A writer that is there already meets no reader of a guessed type, even for a moment."""
+    idl, counters_path = (os.path.join(directory, name) for name in ("told.idl", "unasked"))
+    pub = start("pub", "Unasked", '{"k":1,"a":-5,"x":"p"}', "--idl", idl, "--linger", "30", "--qos",
+                "durability=transient_local", "--set", "stats.file=" + counters_path, "--verbose")
+    if not any(line.startswith("pages: ") for line in pub.stderr):
+        pub.communicate(timeout=PATIENCE_S)
+        return  # no IDL front end
+    code, out, err = run("sub", "Unasked", "--json", "--count", "1", "--timeout", "15", "--qos",
+                         "reliability=reliable,durability=transient_local")
+    expect(code == 0 and json.loads(out)["data"]["k"] == 1, f"a told type: {code} {out} {err}")
+    deadline = time.monotonic() + PATIENCE_S
+    rows = []
+    while time.monotonic() < deadline and not any(r["counters"].get("discovery.departed") for r in rows):
+        time.sleep(0.1)
+        _, out, err = run("stats", counters_path, "--json")
+        rows = [json.loads(line) for line in out.splitlines()]
+    counts = [r["counters"]["status.inconsistent"] for r in rows if "status.inconsistent" in r["counters"]]
+    expect(counts == [0], f"inconsistent: {counts} {out} {err}")
+    pub.terminate()
+    pub.communicate(timeout=PATIENCE_S)
+
+
 def settings(directory):
     def file(text):
         path = os.path.join(directory, "apus.conf")
@@ -389,7 +412,10 @@ def routes():
                        "interfaces=127.0.0.1")
     expect(code != 0, "no address left")
     code, out, _ = run("ls", "--routes")
-    expect("data to udp4://" in out and "(its participant's default)" in out, f"as text: {out}")
+    expect("data to udp4://" in out and "(its participant's default)" in out and
+           "see `apus shm ls`" in out, f"as text: {out}")
+    code, out, _ = run("ls")
+    expect("apus shm ls" not in out, f"without --routes: {out}")
     other.terminate()
     other.communicate(timeout=PATIENCE_S)
 
@@ -522,6 +548,7 @@ def main():
         descriptors(directory)
         left_out(directory)
         told_type(directory)
+        unasked(directory)
     system()
     codes()
     exchange()

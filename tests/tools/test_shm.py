@@ -84,7 +84,9 @@ def check_words(directory):
         expect(code == 3 and directory in err, f"{word} of a directory that others may enter: {code}, {err}")
     os.chmod(directory, 0o700)
     code, out, _ = run("ls", "--directory", directory)
-    expect((code, out) == (0, ""), f"an empty directory: {code}, {out}")
+    expect(code == 0 and out.startswith("nobody in " + directory) and out.count("\n") == 1,
+           f"an empty directory: {code}, {out}")
+    expect(run("ls", "--json", "--directory", directory)[:2] == (0, ""), "an empty directory, as JSON")
 
 
 def check_sharing(directory):
