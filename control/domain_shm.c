@@ -15,6 +15,7 @@
  * says so (NONE). When a match ends, the reader unmaps once no worker can look at it any more and sends DETACH; only
  * then, or when the reader's process is dead, the writer uses the slots again that were out. An application that has not
  * returned what it was lent in place delays that: the memory stays mapped, and the match counts against shm.matches.
+ * DETACH and REFUSE say if the reader is no more: then nothing is begun anew or counted, discovery tells soon.
  *
  * All under the participant's lock. Messages are of this user's processes, and still nothing in them is believed
  * unchecked: they can make us map memfds that cannot shrink, bounded in number, and refuse their own matches.
@@ -118,8 +119,8 @@ static void renew(struct apus_participant *p, struct apus_ctl_shm_route *r)
 	r->ended = true;
 }
 
-/* A route that comes to nothing: its match goes by the network. */
-static void give_up(struct apus_participant *p, struct apus_ctl_shm_route *r)
+/* A route that comes to nothing: its match goes by the network, unless its other end is leaving. */
+static void give_up(struct apus_participant *p, struct apus_ctl_shm_route *r, bool is_leaving)
 {
 	struct apus_ctl_match *match = match_of(p, &r->writer, &r->reader);
 
@@ -127,7 +128,8 @@ static void give_up(struct apus_participant *p, struct apus_ctl_shm_route *r)
 		to_network(p, match);
 		mark_dirty(p, r->is_writer ? &r->writer : &r->reader);
 	}
-	apus_counter_add(&p->shm_counters.fallbacks, 1);
+	if (!is_leaving && apus_ctl_shm_is_there(r->peer))
+		apus_counter_add(&p->shm_counters.fallbacks, 1);
 	apus_ctl_shm_free_route(p->shm, r);
 }
 
@@ -227,7 +229,8 @@ static enum apus_ctl_route first_out(struct apus_participant *p, const struct ap
 			return APUS_CTL_ROUTE_PENDING;
 		apus_ctl_shm_free_route(p->shm, r);
 	}
-	apus_counter_add(&p->shm_counters.fallbacks, 1);
+	if (apus_ctl_shm_is_there(peer))
+		apus_counter_add(&p->shm_counters.fallbacks, 1);
 	say_none(p, peer, &writer->guid, &reader->guid);
 	return to_network(p, match);
 }
@@ -275,7 +278,7 @@ void apus_ctl_shm_on_refuse(struct apus_participant *p, struct apus_ctl_shm_peer
 		if (!r->is_writer || r->offer != m->offer || r->peer != peer ||
 		    r->state != APUS_CTL_SHM_OFFERED)
 			continue;
-		give_up(p, r);
+		give_up(p, r, m->no_reader);
 		return;
 	}
 }
@@ -287,7 +290,8 @@ void apus_ctl_shm_on_detach(struct apus_participant *p, struct apus_ctl_shm_peer
 		if (!r->is_writer || r->offer != m->offer || r->peer != peer)
 			continue;
 		r->let_go = true;
-		if (!r->ended)
+		/* Of a reader that is no more discovery will tell; one that is has begun anew. */
+		if (!r->ended && !m->no_reader)
 			renew(p, r);
 	}
 }
@@ -445,7 +449,7 @@ void apus_ctl_shm_on_offer(struct apus_participant *p, struct apus_ctl_shm_peer 
 		return;
 	}
 	apus_ctl_shm_say_of(p, &refused, APUS_CTL_SHM_REFUSE);
-	give_up(p, r);
+	give_up(p, r, false);
 }
 
 /* NONE and WITHDRAW: nothing will come of it. A match in use goes on until discovery ends it. */
@@ -455,7 +459,7 @@ void apus_ctl_shm_on_none(struct apus_participant *p, struct apus_ctl_shm_peer *
 	struct apus_ctl_shm_route *r = reader_route(p->shm, &m->writer, &m->reader);
 
 	if (r && r->peer == peer && r->state == APUS_CTL_SHM_WAITING)
-		give_up(p, r);
+		give_up(p, r, m->kind == APUS_CTL_SHM_WITHDRAW);
 }
 
 /* --- ends ---------------------------------------------------------------------------------------- */
@@ -516,7 +520,7 @@ struct apus_mono apus_ctl_domain_shm_turn(struct apus_participant *p, struct apu
 			next_look = apus_mono_add(now, LOOK_NS);
 		if (r->state == APUS_CTL_SHM_WAITING && r->match_id && !r->ended) {
 			if (!apus_mono_before(now, r->deadline))
-				give_up(p, r);
+				give_up(p, r, false);
 			else if (apus_mono_before(r->deadline, next_look))
 				next_look = r->deadline;
 		}

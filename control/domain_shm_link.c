@@ -4,10 +4,12 @@
  * what is said.
  *
  * A connection that ends says that its maker has closed; that it is dead its pidfd says, a moment later, which came with
- * its first message.
+ * its first message. Whoever is destroyed in good order says BYE first, so a death is the end of a process that has not;
+ * all that a dead process has said is read before it is judged.
  */
 #include "control/shm_internal.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@
 #define VERSION     3
 #define CONNECTIONS 256 /* that others made; more are hung up on */
 #define MESSAGES    64  /* read of one connection in a round */
+#define LAST_ROUNDS 32  /* of a dead process's connections: more than a socket's buffer holds */
 
 static void name_of(const struct apus_prefix *prefix, char out[2 * sizeof(*prefix) + 1])
 {
@@ -73,7 +76,17 @@ void apus_ctl_shm_say_of(struct apus_participant *p, const struct apus_ctl_shm_r
 					 .reader = r->reader,
 					 .offer = r->offer};
 
+	if (kind == APUS_CTL_SHM_REFUSE || kind == APUS_CTL_SHM_DETACH)
+		m.no_reader = !apus_ctl_graph_endpoint(p->graph, &r->reader);
 	(void)apus_ctl_shm_say(p, r->peer, &m, NULL, 0);
+}
+
+bool apus_ctl_shm_is_there(const struct apus_ctl_shm_peer *peer)
+{
+	struct pollfd out = {.fd = peer->out};
+
+	/* Errors are told unasked. */
+	return peer->out >= 0 && !peer->left && poll(&out, 1, 0) == 0;
 }
 
 /* A participant of this host, connected to if need be. NULL: it is not on this host, or does not listen. */
@@ -135,6 +148,17 @@ static bool speaks_for_itself(const struct apus_ctl_shm_message *m)
 	return apus_prefix_equal(&prefix, &m->sender);
 }
 
+/* The other side has closed, or is dead: nobody looks at our memory from there any more. Which of the two, the process
+ * tells, a moment later. */
+static void lose(struct apus_participant *p, struct apus_ctl_shm_peer *peer)
+{
+	drop_fd(p->shm, peer->out);
+	peer->out = -1;
+	for (struct apus_ctl_shm_route *r = p->shm->routes; r; r = r->next)
+		if (r->peer == peer)
+			r->let_go = true;
+}
+
 /* False: this connection is of no use. */
 static bool handle(struct apus_participant *p, struct apus_ctl_shm_connection *c,
 		   struct apus_shm_message *raw)
@@ -157,7 +181,14 @@ static bool handle(struct apus_participant *p, struct apus_ctl_shm_connection *c
 		c->peer = greet(p, &m, raw);
 		return c->peer != NULL;
 	}
-	if (!apus_prefix_equal(&m.sender, &c->peer->prefix) || !speaks_for_itself(&m))
+	if (!apus_prefix_equal(&m.sender, &c->peer->prefix) || c->peer->left)
+		return false;
+	if (m.kind == APUS_CTL_SHM_BYE) {
+		c->peer->left = true;
+		lose(p, c->peer);
+		return true; /* it hangs up */
+	}
+	if (!speaks_for_itself(&m))
 		return false;
 	switch (m.kind) {
 	case APUS_CTL_SHM_OFFER: apus_ctl_shm_on_offer(p, c->peer, &m, raw); return true;
@@ -211,17 +242,6 @@ static void admit_connections(struct apus_ctl_shm *s)
 	}
 }
 
-/* The other side has closed, or is dead: nobody looks at our memory from there any more. Which of the two, the process
- * tells, a moment later. */
-static void lose(struct apus_participant *p, struct apus_ctl_shm_peer *peer)
-{
-	drop_fd(p->shm, peer->out);
-	peer->out = -1;
-	for (struct apus_ctl_shm_route *r = p->shm->routes; r; r = r->next)
-		if (r->peer == peer)
-			r->let_go = true;
-}
-
 /* Participants of a dead process are gone; no need to wait for their leases. */
 static void bury(struct apus_participant *p, struct apus_ctl_shm_peer *peer)
 {
@@ -234,22 +254,22 @@ static void bury(struct apus_participant *p, struct apus_ctl_shm_peer *peer)
 	drop_fd(p->shm, peer->pidfd);
 	peer->pidfd = -1;
 	lose(p, peer);
-	apus_counter_add(&p->shm_counters.deaths, 1);
+	if (!peer->left)
+		apus_counter_add(&p->shm_counters.deaths, 1);
 	apus_dp_worker_take_turn(p->control);
 	apus_ctl_discovery_on_participant_gone(p->discovery, &gone, &peer->prefix);
 	apus_dp_worker_end_turn(p->control);
 }
 
-void apus_ctl_shm_serve_all(struct apus_participant *p)
+/* Reads the connections of one peer, or of all; ends those that have ended. Returns how many of them are left. */
+static uint32_t serve_connections(struct apus_participant *p, const struct apus_ctl_shm_peer *only)
 {
 	struct apus_ctl_shm *s = p->shm;
-	struct epoll_event event;
+	uint32_t left = 0;
 
-	if (epoll_wait(s->epoll, &event, 1, 0) <= 0)
-		return;
-	admit_connections(s);
 	for (struct apus_ctl_shm_connection **link = &s->connections, *c; (c = *link);) {
-		if (serve(p, c)) {
+		if ((only && c->peer != only) || serve(p, c)) {
+			left += !only || c->peer == only;
 			link = &c->next;
 			continue;
 		}
@@ -260,9 +280,27 @@ void apus_ctl_shm_serve_all(struct apus_participant *p)
 			lose(p, c->peer);
 		free(c);
 	}
-	for (struct apus_ctl_shm_peer *peer = s->peers; peer; peer = peer->next)
-		if (peer->pidfd >= 0 && apus_shm_is_dead(peer->pidfd))
-			bury(p, peer);
+	return left;
+}
+
+void apus_ctl_shm_serve_all(struct apus_participant *p)
+{
+	struct apus_ctl_shm *s = p->shm;
+	struct epoll_event event;
+
+	if (epoll_wait(s->epoll, &event, 1, 0) <= 0)
+		return;
+	admit_connections(s);
+	(void)serve_connections(p, NULL);
+	for (struct apus_ctl_shm_peer *peer = s->peers; peer; peer = peer->next) {
+		if (peer->pidfd < 0 || !apus_shm_is_dead(peer->pidfd))
+			continue;
+		/* It may have said something since we read, or more than we read; somebody may hold its socket
+		 * open, and go on. */
+		for (int i = 0; i < LAST_ROUNDS && serve_connections(p, peer) > 0; i++)
+			;
+		bury(p, peer);
+	}
 }
 
 /* Peers that are gone and of whom nothing is left. */
@@ -355,7 +393,10 @@ void apus_ctl_domain_shm_close(struct apus_participant *p)
 		free(c);
 	}
 	while ((peer = s->peers)) {
+		struct apus_ctl_shm_message bye = {.kind = APUS_CTL_SHM_BYE};
+
 		s->peers = peer->next;
+		(void)apus_ctl_shm_say(p, peer, &bye, NULL, 0);
 		drop_fd(s, peer->out);
 		drop_fd(s, peer->pidfd);
 		free(peer);

@@ -20,7 +20,8 @@ enum apus_ctl_shm_kind {
 	APUS_CTL_SHM_DETACH,
 	APUS_CTL_SHM_WITHDRAW,
 	APUS_CTL_SHM_ASK, /* of no participant: what do you share? */
-	APUS_CTL_SHM_TOLD
+	APUS_CTL_SHM_TOLD,
+	APUS_CTL_SHM_BYE /* the last one of a participant that is destroyed */
 };
 
 struct apus_ctl_shm_message {
@@ -31,8 +32,8 @@ struct apus_ctl_shm_message {
 	struct apus_guid writer, reader;
 	uint64_t offer; /* the writer's number for it */
 	uint32_t slot_bytes, slot_count;
-	uint32_t quota; /* slots the reader may have */
-	uint32_t reserved;
+	uint32_t quota;     /* slots the reader may have */
+	uint32_t no_reader; /* REFUSE, DETACH: 1 if it is because that reader is no more */
 };
 
 /* A participant on this host. */
@@ -41,6 +42,7 @@ struct apus_ctl_shm_peer {
 	struct apus_prefix prefix;
 	int out;   /* our connection to it; -1: it is gone */
 	int pidfd; /* of its process; -1: not told yet, or dead */
+	bool left; /* it has said BYE: what its process does now is no death of a participant */
 };
 
 /* A connection somebody made to us. */
@@ -104,6 +106,8 @@ void apus_ctl_shm_say_of(struct apus_participant *p, const struct apus_ctl_shm_r
 /** A participant of this host, connected to if need be; NULL: it is on another, or does not listen. */
 struct apus_ctl_shm_peer *apus_ctl_shm_peer_of(struct apus_participant *p,
 					       const struct apus_prefix *prefix);
+/** False if it has said that it leaves, or hung up, or is dead: its matches end, they do not fall back. */
+bool apus_ctl_shm_is_there(const struct apus_ctl_shm_peer *peer);
 /** Reads all that has come, and looks who is dead. */
 void apus_ctl_shm_serve_all(struct apus_participant *p);
 /** Forgets peers that are gone and of whom nothing is left. */

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import socket
+import struct
 import subprocess
 import time
 
@@ -270,6 +271,143 @@ def come_and_go():
                 equal(got, list(range(got[0], got[0] + 200)), f"samples of reader {i}")
         time.sleep(0.6)
         equal(shm.counter("pub", "shm.matches"), 20, "matches")
+        pub.close_input()
+        pub.wait(30)
+
+
+def _departures(shm, qos):
+    """Readers, then writers, that come, do their work and go, each beside one program that stays; returns those two."""
+    pub = shm.pub("pub", *qos)
+    for i in range(20):
+        sub = shm.sub(f"sub{i}", *qos, "--count", 3, "--timeout", 30)
+        begun, written = time.monotonic(), 0
+        while sub.child.poll() is None:
+            expect(time.monotonic() - begun < 30, f"reader {i} gets nothing")
+            written += 1
+            write(pub, written, written)
+            time.sleep(0.02)
+        sub.wait(10)
+    sub = shm.sub("sub", *qos, "--timeout", 90)
+    for i in range(10):
+        other = shm.pub(f"pub{i}", *qos, "--wait-matched", 1)
+        write(other, 1, 3)
+        other.close_input()
+        other.wait(30)
+    return pub, sub
+
+
+@case("shm/departures")
+def departures():
+    """Readers and writers, reliable and best effort, that end in good order one after the other: no death is counted and
+    no fall-back. Then one of each is killed: a death each, still no fall-back."""
+    for qos in (("--qos", "history=keep_all"), RELIABLE):
+        with World() as world:
+            shm = Shm(world)
+            pub, sub = _departures(shm, qos)
+            victims = [shm.sub("victim-sub", *qos, "--timeout", 60),
+                       shm.pub("victim-pub", *qos, "--wait-matched", 1)]
+            begun = time.monotonic()
+            while not taken(victims[0]):
+                expect(time.monotonic() - begun < 20, "the last reader gets nothing")
+                write(pub, 1, 1)
+                time.sleep(0.05)
+            time.sleep(0.6)
+            for name in ("pub", "sub"):
+                for counter in ("shm.deaths", "shm.fallbacks", "shm.malformed"):
+                    equal(shm.counter(name, counter), 0, f"{counter} of the {name} that stays")
+            for victim in victims:
+                victim.kill()
+            begun = time.monotonic()
+            while not shm.counter("pub", "shm.deaths") or not shm.counter("sub", "shm.deaths"):
+                expect(time.monotonic() - begun < 8, "a death is not counted before its lease ends")
+                time.sleep(0.1)
+            equal(shm.counter("pub", "shm.deaths"), 1, "deaths at the writer")
+            equal(shm.counter("sub", "shm.deaths"), 1, "deaths at the reader")
+            for name in ("pub", "sub"):
+                equal(shm.counter(name, "shm.fallbacks"), 0, f"fall-backs of the {name} that stays")
+            pub.close_input()
+            pub.wait(30)
+
+
+class Stranger:
+    """What claims to be a participant: listens, connects, and speaks for a process that can be killed."""
+
+    HELLO, NONE, BYE = 1, 3, 10
+
+    def __init__(self, directory, path, number):
+        self.prefix = bytes([7] * 11 + [number])
+        self.child = subprocess.Popen(["sleep", "60"])
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.name = os.path.join(directory, self.prefix.hex())
+        self.listener.bind(self.name)
+        self.listener.listen(4)
+        self.link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.link.connect(path)
+        self.link.setblocking(False)
+        pidfd = os.pidfd_open(self.child.pid)
+        socket.send_fds(self.link, [self.message(self.HELLO)], [pidfd])
+        os.close(pidfd)
+
+    def message(self, kind):
+        return struct.pack("<IHH12sI16s", 0x53555041, 3, kind, self.prefix, 0, self.prefix + b"\0\0\1\2").ljust(80, b"\0")
+
+    def say(self, kind, count=1):
+        """False if that cannot be said now."""
+        try:
+            for _ in range(count):
+                self.link.send(self.message(kind))
+        except BlockingIOError:
+            return False
+        return True
+
+    def kill(self):
+        self.child.kill()
+        self.child.wait(5)
+
+    def end(self):
+        self.kill()
+        self.link.close()
+        self.listener.close()
+
+
+@case("shm/goodbyes")
+def goodbyes():
+    """Whoever has said goodbye may end as it likes, also behind much that was said before and is not read yet; whoever
+    has not is dead, though somebody goes on speaking for it; after a goodbye nothing more is listened to."""
+    with World() as world:
+        shm = Shm(world)
+        sub = shm.sub("sub", *RELIABLE, "--timeout", 60)
+        pub = shm.pub("pub", *RELIABLE, "--wait-matched", 1)
+        write(pub, 1, 10)
+        await_taken(sub, 10, "before")
+        paths = [os.path.join(shm.directory, name) for name in os.listdir(shm.directory)]
+        held = [[Stranger(shm.directory, path, 4 * i + n) for n in range(4)] for i, path in enumerate(paths)]
+        time.sleep(0.3)
+        for process in (sub, pub):
+            os.kill(process.pid, 19)
+        for polite, late, dead, talker in held:
+            expect(polite.say(Stranger.BYE), "goodbye")
+            expect(late.say(Stranger.NONE, 100) and late.say(Stranger.BYE), "goodbye after much")
+            expect(talker.say(Stranger.BYE) and talker.say(Stranger.NONE), "more after goodbye")
+            while dead.say(Stranger.NONE):
+                pass
+            for stranger in (polite, late, dead):
+                stranger.kill()
+        for process in (sub, pub):
+            os.kill(process.pid, 18)
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            for _, _, dead, _ in held:
+                dead.say(Stranger.NONE)
+        write(pub, 11, 400)
+        await_taken(sub, 400, "after")
+        time.sleep(0.6)
+        for name in ("pub", "sub"):
+            equal(shm.counter(name, "shm.deaths"), 1, f"deaths at the {name}")
+            equal(shm.counter(name, "shm.malformed"), 1, f"talk after a goodbye at the {name}")
+            equal(shm.counter(name, "shm.fallbacks"), 0, f"fall-backs at the {name}")
+        for stranger in sum(held, []):
+            stranger.end()
         pub.close_input()
         pub.wait(30)
 
