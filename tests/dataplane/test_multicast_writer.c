@@ -153,10 +153,13 @@ static void count_inline(int *with_out, int *without_out)
 
 		assert_int_equal(apus_wire_open(&m, d->bytes, d->length), APUS_WIRE_ACCEPT);
 		while (apus_wire_next(&m, &sub) == APUS_WIRE_ACCEPT) {
-			bool has_hash = sub.id == APUS_WIRE_DATA ? sub.data.qos.has_key_hash
-								 : sub.data_frag.qos.has_key_hash;
+			bool has_hash;
 
-			if (sub.id != APUS_WIRE_DATA && sub.id != APUS_WIRE_DATA_FRAG)
+			if (sub.id == APUS_WIRE_DATA)
+				has_hash = sub.data.qos.has_key_hash;
+			else if (sub.id == APUS_WIRE_DATA_FRAG)
+				has_hash = sub.data_frag.qos.has_key_hash;
+			else
 				continue;
 			assert_int_equal(has_list, has_hash);
 			*with_out += has_list;
