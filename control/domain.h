@@ -242,6 +242,11 @@ bool apus_ctl_domain_may_hear(void *user, const struct apus_prefix *source,
  */
 bool apus_ctl_domain_settle(struct apus_participant *p);
 
+/** domain_info.c: apus_visit_reader_stats() without a turn: what local writers spared the reader may not be
+ *  counted yet. */
+int apus_ctl_domain_visit_reader(struct apus_reader *reader,
+				 void (*visit)(const struct apus_stat *, void *), void *user);
+
 /** domain_types.c: the store of types and the TypeLookup service. Under lock; but for the first two, with the
  *  control turn. apus_ctl_domain_types_turn() returns when it has something to do again. */
 int apus_ctl_domain_open_types(struct apus_participant *p);

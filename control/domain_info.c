@@ -348,14 +348,22 @@ int apus_visit_stats(struct apus_participant *participant,
 	return n;
 }
 
-int apus_visit_reader_stats(struct apus_reader *reader,
-			    void (*visit)(const struct apus_stat *, void *), void *user)
+int apus_ctl_domain_visit_reader(struct apus_reader *reader, visit_fn *visit, void *user)
 {
 	const void *one = &reader->dp->counters, *inbox = &reader->dp->inbox.counters;
 
+	return REPORT(reader_counters, &one, 1) + REPORT(inbox_counters, &inbox, 1);
+}
+
+int apus_visit_reader_stats(struct apus_reader *reader,
+			    void (*visit)(const struct apus_stat *, void *), void *user)
+{
 	if (!apus_dp_alive(reader->fork_count))
 		return APUS_ECLOSED;
-	return REPORT(reader_counters, &one, 1) + REPORT(inbox_counters, &inbox, 1);
+	apus_dp_worker_take_turn(reader->worker);
+	apus_dp_reader_count_skipped(reader->dp);
+	apus_dp_worker_end_turn(reader->worker);
+	return apus_ctl_domain_visit_reader(reader, visit, user);
 }
 
 int apus_visit_writer_stats(struct apus_writer *writer,

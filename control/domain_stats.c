@@ -482,7 +482,11 @@ static void put_reader(struct apus_participant *p, struct apus_reader *rd, struc
 
 	if (!r)
 		return;
-	apus_visit_reader_stats(rd, put_stat, r);
+	if (apus_dp_worker_try_turn(rd->worker)) {
+		apus_dp_reader_count_skipped(rd->dp);
+		apus_dp_worker_end_turn(rd->worker);
+	}
+	apus_ctl_domain_visit_reader(rd, put_stat, r);
 	put(r, "status.transitions", rd->graph.transitions);
 	put(r, "status.incompatible", rd->graph.incompatible);
 	put(r, "status.inconsistent", rd->graph.inconsistent);

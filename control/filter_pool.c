@@ -105,8 +105,6 @@ static bool compile(const struct apus_ctl_filter_pool *pool, struct apus_ctl_sha
 		.type_name = apus_wire_record_text(record, record->type),
 	};
 
-	if (pool->count >= pool->capacity)
-		return false;
 	f->term = calloc(1, sizeof(*f->term));
 	if (!f->term)
 		return false;
@@ -118,9 +116,22 @@ static bool compile(const struct apus_ctl_filter_pool *pool, struct apus_ctl_sha
 	       pool->custom(pool->custom_user, f->text, &source, f->context, &f->predicate) == 0;
 }
 
-struct apus_ctl_shared_filter *
-apus_ctl_filter_pool_get(struct apus_ctl_filter_pool *pool, const struct apus_type *type,
-			 const struct apus_wire_endpoint_record *record, uint32_t context)
+/* Counts a filter against the capacity, once; false: there is no room. */
+static bool count(struct apus_ctl_filter_pool *pool, struct apus_ctl_shared_filter *f)
+{
+	if (f->counted)
+		return true;
+	if (pool->count >= pool->capacity)
+		return false;
+	f->counted = true;
+	pool->count++;
+	return true;
+}
+
+static struct apus_ctl_shared_filter *get(struct apus_ctl_filter_pool *pool,
+					  const struct apus_type *type,
+					  const struct apus_wire_endpoint_record *record,
+					  uint32_t context, bool counts)
 {
 	struct apus_ctl_shared_filter *f, *known;
 
@@ -133,15 +144,32 @@ apus_ctl_filter_pool_get(struct apus_ctl_filter_pool *pool, const struct apus_ty
 	if (!f)
 		return NULL;
 	known = find(pool, f);
-	if (known || !compile(pool, f, record)) {
-		free(f->term);
-		free(f);
-		return apus_ctl_filter_pool_hold(known);
+	if (!known && (!counts || pool->count < pool->capacity) && compile(pool, f, record)) {
+		f->next = pool->buckets[f->hash & pool->bucket_mask];
+		pool->buckets[f->hash & pool->bucket_mask] = f;
+		if (counts)
+			count(pool, f);
+		return f;
 	}
-	f->next = pool->buckets[f->hash & pool->bucket_mask];
-	pool->buckets[f->hash & pool->bucket_mask] = f;
-	pool->count++;
-	return f;
+	free(f->term);
+	free(f);
+	return known && counts && !count(pool, known) ? NULL : apus_ctl_filter_pool_hold(known);
+}
+
+struct apus_ctl_shared_filter *
+apus_ctl_filter_pool_get_local(struct apus_ctl_filter_pool *pool, const struct apus_type *type,
+			       const struct apus_wire_endpoint_record *record)
+{
+	return is_builtin(pool, apus_wire_record_text(record, record->filter.class_name))
+		       ? get(pool, type, record, 0, false)
+		       : NULL;
+}
+
+struct apus_ctl_shared_filter *
+apus_ctl_filter_pool_get(struct apus_ctl_filter_pool *pool, const struct apus_type *type,
+			 const struct apus_wire_endpoint_record *record, uint32_t context)
+{
+	return get(pool, type, record, context, true);
 }
 
 struct apus_ctl_shared_filter *
@@ -160,6 +188,7 @@ apus_ctl_filter_pool_wrap(struct apus_ctl_filter_pool *pool, struct apus_dp_pred
 		return NULL;
 	f->predicate = predicate;
 	f->refs = 1;
+	f->counted = true;
 	pool->count++;
 	pool->own++;
 	return f;
@@ -186,7 +215,7 @@ void apus_ctl_filter_pool_drop(struct apus_ctl_filter_pool *pool, struct apus_ct
 	} else {
 		pool->own--;
 	}
-	pool->count--;
+	pool->count -= f->counted;
 	apus_ctl_filter_free(f->predicate);
 	free(f->term);
 	free(f);

@@ -21,6 +21,7 @@ struct apus_ctl_shared_filter {
 	uint32_t refs;
 	const struct apus_type *type; /* NULL: a local reader's own, not to be found by text */
 	uint32_t context;             /* custom classes: who evaluates it; else 0 */
+	bool counted;                 /* against the pool's capacity */
 	uint64_t hash;
 	struct apus_ctl_shared_filter *next;
 	size_t text_bytes;
@@ -56,6 +57,11 @@ void apus_ctl_filter_pool_fini(struct apus_ctl_filter_pool *pool);
 struct apus_ctl_shared_filter *
 apus_ctl_filter_pool_get(struct apus_ctl_filter_pool *pool, const struct apus_type *type,
 			 const struct apus_wire_endpoint_record *record, uint32_t context);
+/** The same for the filter of a local reader, as its writers' indexes want it. The reader's own form counts already,
+ *  so this one does not. Built-in class only. */
+struct apus_ctl_shared_filter *
+apus_ctl_filter_pool_get_local(struct apus_ctl_filter_pool *pool, const struct apus_type *type,
+			       const struct apus_wire_endpoint_record *record);
 /** Wraps a predicate compiled elsewhere; takes it over on success. NULL without room or memory.
  *  replaces: one it stands in for, whose place it may use (NULL: none). */
 struct apus_ctl_shared_filter *

@@ -216,11 +216,28 @@ static void on_match_end(void *user, const struct apus_ctl_match *match)
 static bool may_filter(const struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *writer,
 		       const struct apus_ctl_endpoint *reader)
 {
-	/* A reader of a writer with a finite lease takes every sample as a sign of life. A local reader
-	 * applies its filter at admission, a moment later. */
+	/* A reader of a writer with a finite lease takes every sample as a sign of life. For local ones
+	 * see may_index(). */
 	return p->config.writer_filtering && writer->is_local && !reader->is_local &&
 	       writer->local.type && reader->record && reader->record->filter.present &&
 	       writer->record && writer->record->qos.lease_ns == APUS_INFINITE_NS;
+}
+
+/* May this writer find out for this reader of the same process what its filter rejects? Only by the same program
+ * over the very same type. A reader of a writer with a finite lease takes every sample as a sign of life. */
+static bool may_index(const struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *writer,
+		      const struct apus_ctl_endpoint *reader)
+{
+	const struct apus_wire_type_hash *complete;
+
+	if (!writer->is_local || !reader->is_local || reader->is_builtin || !writer->local.type ||
+	    !p->published[reader->idx].filter || !reader->record->filter.present ||
+	    writer->record->qos.lease_ns != APUS_INFINITE_NS)
+		return false;
+	complete = &reader->record->types.complete;
+	return reader->local.type == writer->local.type ||
+	       (complete->kind != 0 &&
+		apus_wire_type_hash_equal(complete, &writer->record->types.complete));
 }
 
 /* Counts a match with a filter against its writer's limit, once; false: never filter for it. */
@@ -258,6 +275,9 @@ static struct apus_ctl_shared_filter *filter_of(struct apus_ctl_publisher *p,
 							     reader->record, writer->local.context);
 		if (!f->filter)
 			apus_counter_add(&p->counters.filters_refused, 1);
+	} else if (may_index(p, writer, reader)) {
+		f->filter = apus_ctl_filter_pool_get_local(&p->pool, writer->local.type,
+							   reader->record);
 	}
 	/* Dropped last: the same text under a new generation is not compiled again. */
 	apus_ctl_filter_pool_drop(&p->pool, old);
@@ -395,7 +415,10 @@ static bool fill_reader(struct apus_ctl_publisher *p, const struct apus_ctl_endp
 	};
 	if (!reader->is_builtin && reader->record->filter.present)
 		out->filter_generation = (uint64_t)reader->generation;
-	if (filter) {
+	if (filter && reader->is_local) {
+		out->local_generation = p->published[reader->idx].filter_generation;
+		out->filter_id = enter_filter(p, g, filter);
+	} else if (filter) {
 		out->predicate = filter->predicate;
 		out->filter_id = enter_filter(p, g, filter);
 		out->filter_info = p->config.filter_info && is_numbered(reader) &&

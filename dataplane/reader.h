@@ -271,6 +271,7 @@ struct apus_dp_local_sample {
 	bool key_only;
 	const uint8_t *payload;
 	uint32_t payload_bytes;
+	bool filter_passed; /* known of the reader's present filter */
 	struct apus_dp_marks marks;
 };
 
@@ -325,6 +326,11 @@ void apus_dp_reader_gap(struct apus_dp_reader_state *state, const struct apus_wi
 /** Handles a sample of a writer of the same worker; false if it was refused and is wanted again. */
 bool apus_dp_reader_local(struct apus_dp_reader *reader, const struct apus_dp_local_sample *sample,
 			  struct apus_mono now);
+
+/** Counts samples of a writer of the same worker that were not offered, for the present filter rejects them. */
+void apus_dp_reader_skipped(struct apus_dp_reader *reader, uint64_t count);
+/** Has these counted up to now; under the turn. */
+void apus_dp_reader_count_skipped(struct apus_dp_reader *reader);
 
 /** Ends every match before the reader leaves its worker. */
 void apus_dp_reader_detach(struct apus_dp_reader *reader, struct apus_mono now);

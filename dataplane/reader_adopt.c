@@ -9,6 +9,7 @@
 #include "dataplane/reader_internal.h"
 #include "dataplane/cache.h"
 #include "dataplane/worker.h"
+#include "dataplane/writer.h"
 
 #include <string.h>
 
@@ -181,6 +182,19 @@ static void greet(struct apus_dp_reader *r, struct apus_mono now)
 	}
 }
 
+/* Writers of this worker may choose by another filter than ours is now. */
+static void tell_writers(struct apus_dp_reader *r)
+{
+	for (uint32_t i = 0; i < r->match_count; i++) {
+		struct apus_dp_reader_state *s = &r->states[r->order[i]];
+		struct apus_dp_writer *w =
+			s->local ? apus_dp_worker_writer(r->worker, s->eid) : NULL;
+
+		if (w)
+			apus_dp_writer_refilter(w);
+	}
+}
+
 /* --- filter -------------------------------------------------------------------------------------- */
 
 static enum apus_dp_verdict apply(const void *context, const uint8_t *payload, size_t payload_bytes)
@@ -227,11 +241,13 @@ void apus_dp_reader_adopt(struct apus_dp_reader *reader, struct apus_mono now)
 
 	if (!snap || snap->generation == reader->adopted_generation)
 		return;
+	apus_dp_reader_count_skipped(reader); /* by the filter of then */
 	filter_changed = adopt_filter(reader, snap);
 	reader->match_count = merge(reader, snap, now);
 	reader->order = reader->order_new;
 	reader->order_new = swap;
 	reader->adopted_generation = snap->generation;
+	tell_writers(reader);
 	apus_counter_add(&reader->worker->counters.adoptions, 1);
 	/* Relaxed: a number for other threads to look at; nothing is published with it. */
 	atomic_store_explicit(&reader->matched, reader->match_count, memory_order_relaxed);

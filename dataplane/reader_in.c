@@ -2,6 +2,7 @@
 /* Arrival at a reader: submessages in, samples through the one admission path; see reader.h. */
 #include "dataplane/group.h"
 #include "dataplane/reader_internal.h"
+#include "dataplane/writer.h"
 
 #include <apus/status.h>
 
@@ -242,7 +243,8 @@ static enum apus_dp_admit_result to_inbox(struct apus_dp_reader_state *s,
 		a.filter_word = in->filter_word ? in->filter_word
 						: apus_dp_reader_filter_word(s, in->filter_info,
 									     in->filter_info_bytes);
-	apus_counter_add(&r->counters.filter_info, a.filter_word != APUS_DP_FILTER_UNKNOWN);
+	apus_counter_add(&r->counters.filter_info,
+			 a.filter_word != APUS_DP_FILTER_UNKNOWN && !s->local);
 	a.wall_now = wants_wall(s) ? apus_wall_now() : APUS_WALL_NONE;
 	if (r->config.inbox.history.by_source && a.source_time.ns == APUS_WALL_NONE.ns)
 		a.source_time = a.wall_now; /* the writer sent none: as if written on arrival */
@@ -453,6 +455,8 @@ bool apus_dp_reader_local(struct apus_dp_reader *reader, const struct apus_dp_lo
 		.key_only = sample->key_only,
 		.payload = sample->payload_bytes ? sample->payload : NULL,
 		.payload_bytes = sample->payload_bytes,
+		.filter_word =
+			sample->filter_passed ? APUS_DP_FILTER_PASSED : APUS_DP_FILTER_UNKNOWN,
 		.marks = sample->marks,
 	};
 
@@ -469,6 +473,25 @@ bool apus_dp_reader_local(struct apus_dp_reader *reader, const struct apus_dp_lo
 	}
 	/* The reader has not adopted this match yet: the writer offers again. */
 	return false;
+}
+
+void apus_dp_reader_skipped(struct apus_dp_reader *reader, uint64_t count)
+{
+	apus_counter_add(&reader->counters.received, count);
+	apus_counter_add(&reader->counters.results[APUS_DP_REJECTED_FILTER], count);
+	reader->inbox.counters.results[APUS_DP_REJECTED_FILTER] += count;
+}
+
+void apus_dp_reader_count_skipped(struct apus_dp_reader *reader)
+{
+	for (uint32_t i = 0; i < reader->match_count; i++) {
+		struct apus_dp_reader_state *s = &reader->states[reader->order[i]];
+		struct apus_dp_writer *w =
+			s->local ? apus_dp_worker_writer(reader->worker, s->eid) : NULL;
+
+		if (w)
+			apus_dp_writer_count_skipped(w, reader);
+	}
 }
 
 void apus_dp_reader_assert_local(struct apus_dp_reader *reader, uint64_t match_id,

@@ -62,6 +62,9 @@ struct apus_dp_reader_match {
 	const struct apus_dp_predicate
 		*predicate; /**< writer-side filter, NULL = send everything */
 	uint32_t filter_id; /**< with a predicate: its id in the snapshot's index */
+	/** Of a local reader: its filter with that generation of its own is `filter_id` of the index, too; 0: it
+	 *  is not in the index. */
+	uint64_t local_generation;
 	uint64_t filter_generation;
 	struct apus_dp_shm_out *shm; /**< its samples go through shared memory; NULL: they do not */
 	bool filter_info; /**< samples say what became of the filter, under `filter_signature` */

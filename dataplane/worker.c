@@ -548,6 +548,7 @@ void apus_dp_worker_remove_writer(struct apus_dp_worker *worker, struct apus_dp_
 
 	adopt_news(worker, apus_mono_now()); /* afterwards it stands in no list */
 	writer->port.link.news = NULL;
+	apus_dp_writer_count_all_skipped(writer);
 	apus_dp_writer_pace_flush(writer);
 	apus_dp_alarm_cancel(&worker->alarms, &writer->alarm);
 	apus_dp_wheel_cancel(&worker->wheel, &writer->hb_timer);

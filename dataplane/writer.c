@@ -95,50 +95,6 @@ void apus_dp_writer_destroy(struct apus_dp_writer *writer)
 	free(writer);
 }
 
-/* --- same worker ------------------------------------------------------------------------------- */
-
-/* Hands one sample to a reader of this worker; false if the reader refused and wants it again. */
-static bool deliver_local(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint32_t slot,
-			  struct apus_mono now)
-{
-	const struct apus_dp_entry *e = &w->cache.entries[slot];
-	struct apus_dp_local_sample sample = {
-		.writer = &w->config.guid,
-		.match_id = s->match_id,
-		.seq = e->seq,
-		.source = e->source,
-		.kind = e->kind,
-		.key_only = e->key_only,
-		.payload = apus_dp_cache_payload(&w->cache, slot),
-		.payload_bytes = e->payload_bytes,
-		.marks = e->marks,
-	};
-
-	return apus_dp_reader_local(s->local, &sample, now) || !s->reliable;
-}
-
-/* Hands ends of sets below a number to a local reader; false if it refused. */
-static bool pass_markers(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apus_seq below,
-			 struct apus_mono now)
-{
-	const struct apus_dp_marker *m;
-
-	while (w->marker_count && (m = apus_dp_writer_marker(w, s->acked + 1, below - 1))) {
-		struct apus_dp_local_sample sample = {
-			.writer = &w->config.guid,
-			.match_id = s->match_id,
-			.seq = m->seq,
-			.source = m->source,
-			.marks = m->marks,
-		};
-
-		if (!apus_dp_reader_local(s->local, &sample, now) && s->reliable)
-			return false;
-		s->acked = m->seq;
-	}
-	return true;
-}
-
 /* In the common case the cursor is right behind the last. */
 uint32_t apus_dp_writer_slot_behind(const struct apus_dp_writer *w, apus_seq cursor)
 {
@@ -149,26 +105,6 @@ uint32_t apus_dp_writer_slot_behind(const struct apus_dp_writer *w, apus_seq cur
 			if (w->cache.entries[slot].seq > cursor)
 				break;
 	return slot;
-}
-
-/* Serves one local reader from its cursor. */
-static bool advance_local(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
-			  struct apus_mono now)
-{
-	uint32_t slot = apus_dp_writer_slot_behind(w, s->acked);
-	apus_seq before = s->acked;
-
-	for (; slot != NONE && w->cache.entries[slot].seq <= w->sent;
-	     slot = w->cache.entries[slot].next) {
-		if (!pass_markers(w, s, w->cache.entries[slot].seq, now))
-			return s->acked != before;
-		if (!deliver_local(w, s, slot, now))
-			return s->acked != before;
-		s->acked = w->cache.entries[slot].seq;
-	}
-	if (pass_markers(w, s, w->sent + 1, now) && s->acked < w->sent)
-		s->acked = w->sent;
-	return s->acked != before;
 }
 
 /* --- acknowledgement ----------------------------------------------------------------------------- */
@@ -186,28 +122,6 @@ void apus_dp_writer_settle(struct apus_dp_writer *writer)
 	if (!writer->config.transient_local)
 		apus_dp_cache_remove_to(&writer->cache, low);
 	writer->min_acked = low;
-}
-
-/* Serves the local readers; true if one has come further. */
-static bool advance_locals(struct apus_dp_writer *w, struct apus_mono now)
-{
-	bool moved = false;
-
-	for (uint32_t i = 0; i < w->match_count; i++) {
-		struct apus_dp_writer_state *s = &w->states[w->order[i]];
-
-		if (!s->local || s->acked >= w->sent || !advance_local(w, s, now))
-			continue;
-		moved = true;
-		apus_dp_writer_owing_moved(w, s);
-	}
-	return moved;
-}
-
-void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono now)
-{
-	if (advance_locals(writer, now))
-		apus_dp_writer_settle(writer);
 }
 
 /* --- writing ----------------------------------------------------------------------------------- */
@@ -233,6 +147,8 @@ static void serve(struct apus_dp_writer *w, struct apus_mono now, bool leave)
 
 	if (w->sent == w->last)
 		return;
+	if (w->refilter)
+		apus_dp_writer_derive(w);
 	if (from != w->last) {
 		first = first_held(w);
 		apus_counter_add(&w->counters.batches, 1);
@@ -245,7 +161,7 @@ static void serve(struct apus_dp_writer *w, struct apus_mono now, bool leave)
 	apus_dp_writer_judge_all(w, from, first);
 	/* Nothing is settled in between: only sending makes the others owe an acknowledgement. */
 	if (w->local_count)
-		advance_locals(w, now);
+		apus_dp_writer_serve_local(w, from, now);
 	if (w->shm_count)
 		apus_dp_writer_serve_shm(w, now);
 	if (w->destination_count)

@@ -181,7 +181,12 @@ struct apus_dp_writer_state {
 	uint8_t filter_signature[16];
 	apus_seq signed_from; /* verdicts from here on are those of that signature */
 	bool group_pays;      /* derivation: its multicast address reaches others as well */
-	uint32_t filter_id;   /* with a predicate: its place in the index */
+	uint32_t filter_id;   /* with a predicate, or local_generation: its place in the index */
+	/* local, see writer_local.c */
+	uint64_t local_generation; /* of the reader's filter that is in the index; 0: none is */
+	bool indexed;              /* that is its present filter: visited only when it passes */
+	uint64_t visited;          /* the send that has chosen it last */
+	uint64_t skipped_to;       /* indexed: the reader has counted what it rejected up to here */
 };
 
 /** Readers behind one address, served by one datagram. */
@@ -213,6 +218,7 @@ struct apus_dp_writer_verdict {
 /** A state whose filter it is, and its destination if samples may pass that by, else UINT32_MAX. */
 struct apus_dp_writer_follower {
 	uint32_t state, destination;
+	bool local; /* it is indexed */
 };
 
 /** What filters at the writer need; arrays are sized by match_max. See writer_filter.c. */
@@ -231,6 +237,9 @@ struct apus_dp_writer_filtering {
 	uint64_t visit;                   /* number of the present send */
 	uint32_t gap_cursor;              /* place in `order` where telling of GAPs goes on */
 	uint32_t lazy_count;              /* states that are lazy */
+	uint32_t *local_visits; /* local states: those that are always visited, then as `visits` */
+	uint32_t open_local_count, local_visit_count;
+	uint64_t local_judged; /* samples that indexed readers were chosen for */
 };
 
 /** Ends of coherent sets that are kept for repair. */
@@ -271,6 +280,9 @@ struct apus_dp_writer {
 	struct apus_dp_timer
 		shm_timer;       /* readers in shared memory are behind, or have not acknowledged */
 	uint32_t filtered_count; /* states with a predicate */
+	uint32_t indexed_count;  /* states that are indexed */
+	bool has_local_filters;  /* some local reader's filter is in the index */
+	bool refilter;           /* a local reader has another filter: to be derived anew */
 	bool chosen;             /* what is being served goes to chosen destinations only */
 	struct apus_dp_writer_filtering filtering;
 	const uint8_t *inline_list; /* of the adopted snapshot */
@@ -376,6 +388,14 @@ bool apus_dp_writer_nack_frag(struct apus_dp_writer *writer, const struct apus_g
 
 /** Offers waiting samples again to readers of the same worker that refused them. */
 void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono now);
+
+/** A local reader may have another filter than the writer's index knows; under the turn. */
+void apus_dp_writer_refilter(struct apus_dp_writer *writer);
+
+/** Has a local reader count what was not offered to it because its filter rejects it; under the turn. */
+void apus_dp_writer_count_all_skipped(struct apus_dp_writer *writer); /* all of them */
+void apus_dp_writer_count_skipped(struct apus_dp_writer *writer,
+				  const struct apus_dp_reader *reader);
 
 /** A reader of this worker goes away before the writer's snapshot says so. */
 void apus_dp_writer_forget_local(struct apus_dp_writer *writer,

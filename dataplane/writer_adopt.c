@@ -25,6 +25,7 @@ static struct apus_dp_writer_state *free_state(struct apus_dp_writer *w)
 
 static void end_state(struct apus_dp_writer *w, uint32_t idx)
 {
+	apus_dp_writer_skipped(w, &w->states[idx], 0);
 	w->states[idx].match_id = 0;
 	if (idx < w->free_state)
 		w->free_state = idx;
@@ -87,6 +88,7 @@ static void refresh_state(struct apus_dp_writer *w, struct apus_dp_writer_state 
 		s->signed_from = w->sent + 1;
 	memcpy(s->filter_signature, m->filter_signature, sizeof(s->filter_signature));
 	s->local = m->local ? apus_dp_worker_reader(w->worker, s->eid) : NULL;
+	s->local_generation = s->local ? m->local_generation : 0;
 	if (m->shm && s->shm != m->shm)
 		m->shm->cursor = s->acked;
 	s->shm = m->shm;
@@ -259,6 +261,7 @@ static void derive_destinations(struct apus_dp_writer *w)
 void apus_dp_writer_derive(struct apus_dp_writer *w)
 {
 	apus_dp_writer_owing_sync(w);
+	apus_dp_writer_derive_indexed(w);
 	w->destination_count = 0;
 	w->local_count = 0;
 	w->shm_count = 0;
@@ -320,6 +323,9 @@ void apus_dp_writer_forget_local(struct apus_dp_writer *writer, const struct apu
 
 		if (s->local != reader)
 			continue;
+		apus_dp_writer_skipped(writer, s, 0);
+		writer->indexed_count -= s->indexed;
+		s->indexed = false;
 		/* It neither gets nor acknowledges anything until its match ends. */
 		s->local = NULL;
 		s->reliable = false;

@@ -43,8 +43,9 @@ int apus_dp_writer_filter_init(struct apus_dp_writer *w)
 	f->followers = calloc(n, sizeof(*f->followers));
 	f->by_destination = calloc(n, sizeof(*f->by_destination));
 	f->visits = calloc(n, sizeof(*f->visits));
+	f->local_visits = calloc(n, sizeof(*f->local_visits));
 	return f->verdicts && f->many && f->to && f->passed && f->first && f->followers &&
-			       f->by_destination && f->visits
+			       f->by_destination && f->visits && f->local_visits
 		       ? 0
 		       : APUS_ENOMEM;
 }
@@ -61,6 +62,7 @@ void apus_dp_writer_filter_fini(struct apus_dp_writer *w)
 	free(f->followers);
 	free(f->by_destination);
 	free(f->visits);
+	free(f->local_visits);
 }
 
 /* Groups the states of one filter: first[id] … first[id + 1] of `followers`. A counting sort. */
@@ -73,7 +75,7 @@ static void group_by_filter(struct apus_dp_writer *w)
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		const struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
-		if (s->predicate)
+		if (s->predicate || s->indexed)
 			f->first[s->filter_id]++;
 	}
 	for (uint32_t id = 1; id <= filters; id++)
@@ -85,9 +87,9 @@ static void group_by_filter(struct apus_dp_writer *w)
 		bool passed_by =
 			s->destination != UINT32_MAX && w->destinations[s->destination].filtered;
 
-		if (s->predicate)
+		if (s->predicate || s->indexed)
 			f->followers[--f->first[s->filter_id]] = (struct apus_dp_writer_follower){
-				w->order[i], passed_by ? s->destination : UINT32_MAX};
+				w->order[i], passed_by ? s->destination : UINT32_MAX, s->indexed};
 	}
 }
 
@@ -160,6 +162,10 @@ static void find_open(struct apus_dp_writer *w)
 	for (uint32_t i = 0; i < w->destination_count; i++)
 		if (!w->destinations[i].filtered)
 			f->visits[f->open_count++] = i;
+	f->open_local_count = 0;
+	for (uint32_t i = 0; i < w->match_count; i++)
+		if (w->states[w->order[i]].local && !w->states[w->order[i]].indexed)
+			f->local_visits[f->open_local_count++] = w->order[i];
 }
 
 void apus_dp_writer_filter_derive(struct apus_dp_writer *w)
@@ -224,6 +230,18 @@ void apus_dp_writer_choose(struct apus_dp_writer *w)
 {
 	w->filtering.visit++;
 	w->filtering.visit_count = w->filtering.open_count;
+	w->filtering.local_visit_count = w->filtering.open_local_count;
+}
+
+static void choose_local(struct apus_dp_writer *w, uint32_t state)
+{
+	struct apus_dp_writer_state *s = &w->states[state];
+
+	/* Its reader may be gone. */
+	if (!s->indexed || s->visited == w->filtering.visit)
+		return;
+	s->visited = w->filtering.visit;
+	w->filtering.local_visits[w->filtering.local_visit_count++] = state;
 }
 
 static void choose(struct apus_dp_writer *w, uint32_t destination)
@@ -255,6 +273,10 @@ bool apus_dp_writer_judge(struct apus_dp_writer *w, uint32_t slot)
 		for (uint32_t k = f->first[id]; k < f->first[id + 1]; k++) {
 			const struct apus_dp_writer_follower *to = &f->followers[k];
 
+			if (to->local) {
+				choose_local(w, to->state);
+				continue;
+			}
 			if (w->config.reliable) {
 				__builtin_prefetch(&w->states[to->state]);
 				__builtin_prefetch(&w->states[to->state].covered);

@@ -184,6 +184,20 @@ static inline bool apus_dp_writer_unproved(const struct apus_dp_writer *w,
 void apus_dp_writer_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
 			apus_seq start, apus_seq end);
 
+/** writer_local.c: serves the readers of this worker with what was sent; true if one has come further. from: the
+ *  first number that is new. */
+bool apus_dp_writer_serve_local(struct apus_dp_writer *w, apus_seq from, struct apus_mono now);
+/** An indexed reader counts what it was spared, but for the last `served` samples. */
+void apus_dp_writer_skipped(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
+			    uint64_t served);
+/** Derivation: which local readers are indexed. */
+void apus_dp_writer_derive_indexed(struct apus_dp_writer *w);
+/** Some filter is in the index for a reader. */
+static inline bool apus_dp_writer_judges(const struct apus_dp_writer *w)
+{
+	return w->filtered_count || w->indexed_count;
+}
+
 /** writer.c: sends what is held, suspended or not. */
 void apus_dp_writer_serve(struct apus_dp_writer *w, struct apus_mono now);
 

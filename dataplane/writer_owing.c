@@ -5,8 +5,8 @@
  * rejects everything or has acknowledged everything, costs a sample nothing.
  *
  * A reader in the heap has a valid `acked`; one outside has done with all that was sent. Readers that are
- * served by no destination (awaited, demoted, without an address, of this worker) are *pinned*: in the heap
- * for good.
+ * served by no destination (awaited, demoted, without an address, of this worker and not indexed) are *pinned*: in
+ * the heap for good.
  */
 #include "dataplane/writer_internal.h"
 
@@ -73,8 +73,10 @@ void apus_dp_writer_owing_sync(struct apus_dp_writer *w)
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
-		if (s->reliable)
+		if (s->reliable && !s->indexed)
 			s->acked = apus_dp_writer_acked_by(w, s);
+		else if (s->indexed && !s->owing_at && s->acked < w->sent)
+			s->acked = w->sent;
 	}
 }
 
@@ -87,7 +89,7 @@ void apus_dp_writer_owing_derive(struct apus_dp_writer *w)
 		/* It learns by HEARTBEATs of all there is. */
 		if (s->pinned)
 			s->owed_last = w->sent;
-		s->pinned = s->destination == UINT32_MAX;
+		s->pinned = s->destination == UINT32_MAX && !s->indexed;
 		s->owing_at = 0;
 		if (s->reliable && (s->pinned || s->acked < w->sent))
 			enter(w, w->order[i]);

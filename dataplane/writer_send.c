@@ -268,7 +268,7 @@ static bool choose(struct apus_dp_writer *w, apus_seq from, uint32_t first)
 
 void apus_dp_writer_judge_all(struct apus_dp_writer *w, apus_seq from, uint32_t first)
 {
-	w->chosen = w->filtered_count && choose(w, from, first);
+	w->chosen = apus_dp_writer_judges(w) && choose(w, from, first);
 }
 
 void apus_dp_writer_send(struct apus_dp_writer *w, apus_seq from, uint32_t first,

@@ -358,6 +358,54 @@ static void write_ranges_reliable(struct bench_state *s)
 	write_to(s, (uint32_t)bench_range(s, 0), range_of, true, 1);
 }
 
+/* Whole writes to readers of the same worker, each of which one reader keeps. unaware: each reader evaluates. */
+static void write_local(struct bench_state *s, fan_expression_fn *expression, bool unaware,
+			bool one_color)
+{
+	const struct fan_options o = {
+		.depth = 1, .max_samples = 1024, .local = true, .unaware = unaware};
+	uint32_t count = (uint32_t)bench_range(s, 0), latest = 0;
+	static char color[10000][16];
+	uint64_t stored = 0;
+
+	fan_init(&fan, count, expression, NULL, &o);
+	for (uint32_t i = 0; i < count; i++) {
+		snprintf(color[i], sizeof(color[i]), "X%04u", i);
+		fan_write(&fan, color[one_color ? 0 : i], (int32_t)(10 * i));
+	}
+	if (fan.writer->indexed_count != (unaware ? 0 : count))
+		bench_skip(s, "not the readers that should be are in the index");
+	while (bench_keep_running(s)) {
+		uint32_t r = latest++ * 7919 % count;
+
+		fan.now.ns += 1000;
+		if (fan_write(&fan, color[one_color ? 0 : r], (int32_t)(10 * r)) != 0)
+			bench_skip(s, "a sample was refused");
+	}
+	for (uint32_t i = 0; i < count; i++)
+		stored += apus_counter_get(&fan.readers[i]->counters.results[APUS_DP_STORED]) +
+			  apus_counter_get(&fan.readers[i]->counters.results[APUS_DP_DISPLACED]);
+	if (stored < latest)
+		bench_skip(s, "samples are missing");
+	bench_items(s, bench_iterations(s));
+	fan_fini(&fan);
+}
+
+static void local_symbols(struct bench_state *s)
+{
+	write_local(s, symbol_of, false, false);
+}
+
+static void local_ranges(struct bench_state *s)
+{
+	write_local(s, range_of, false, true);
+}
+
+static void local_symbols_each(struct bench_state *s)
+{
+	write_local(s, symbol_of, true, false);
+}
+
 static void write_unfiltered(struct bench_state *s)
 {
 	write_to(s, 1, no_filter, false, 1);
@@ -407,6 +455,9 @@ int main(int argc, char **argv)
 	bench_register("filter/write/unfiltered_instances", write_instances);
 	sized("filter/write/symbols", write_symbols);
 	sized("filter/write/ranges", write_ranges);
+	sized("filter/write_local/symbols", local_symbols);
+	sized("filter/write_local/ranges", local_ranges);
+	sized("filter/write_local/evaluated_by_each", local_symbols_each);
 	bench_register("filter/write_reliable/unfiltered", write_unfiltered_reliable);
 	sized("filter/write_reliable/symbols", write_symbols_reliable);
 	sized("filter/write_reliable/ranges", write_ranges_reliable);

@@ -80,12 +80,74 @@ static struct apus_guid guid_of(uint32_t reader)
 	return apus_guid_make(&p, (struct apus_eid){0x207});
 }
 
+static struct apus_guid local_guid_of(uint32_t reader)
+{
+	struct apus_prefix p = prefix_of(0);
+
+	return apus_guid_make(&p, (struct apus_eid){(reader << 8) + 0x207});
+}
+
+/* Readers of the worker itself, with what control would publish for them. */
+static void make_readers(struct fan *fan)
+{
+	fan->readers = calloc(fan->count, sizeof(*fan->readers));
+	fan->reader_snapshots = calloc(fan->count, sizeof(*fan->reader_snapshots));
+	if (!fan->readers || !fan->reader_snapshots)
+		abort();
+	for (uint32_t i = 0; i < fan->count; i++) {
+		struct apus_dp_reader_config c = {
+			.guid = local_guid_of(i),
+			.type = &apus_shape_type,
+			.payload_bytes_max = 256,
+			.match_max = 1,
+			.held_max = 1,
+			.inbox = {.lifespan_ns = APUS_INFINITE_NS,
+				  .history = {.depth = 1,
+					      .max_samples = 4,
+					      .max_samples_per_instance = 4,
+					      .max_loans = 1,
+					      .deadline_ns = APUS_INFINITE_NS,
+					      .instances = {.capacity = 2, .seed = 1}}}};
+		struct apus_dp_reader_snapshot *s = calloc(1, sizeof(*s) + sizeof(s->match[0]));
+		uint64_t retired;
+
+		if (!s || apus_dp_reader_create(fan->worker, &c, &fan->readers[i]) != 0)
+			abort();
+		s->generation = s->filter_generation = 1;
+		s->filter = fan->predicates[i];
+		s->match_count = 1;
+		s->match[0] = (struct apus_dp_writer_match){.guid = fan->writer->config.guid,
+							    .match_id = i + 1,
+							    .local = true,
+							    .lease_ns = APUS_INFINITE_NS,
+							    .lifespan_ns = APUS_INFINITE_NS};
+		fan->reader_snapshots[i] = s;
+		apus_dp_worker_take_turn(fan->worker);
+		apus_dp_worker_add_reader(fan->worker, fan->readers[i]);
+		apus_dp_worker_end_turn(fan->worker);
+		apus_dp_reader_publish(&fan->epoch, &fan->readers[i]->port, s, &retired);
+	}
+}
+
+static void drop_readers(struct fan *fan)
+{
+	for (uint32_t i = 0; fan->readers && i < fan->count; i++) {
+		apus_dp_worker_take_turn(fan->worker);
+		apus_dp_worker_remove_reader(fan->worker, fan->readers[i]);
+		apus_dp_worker_end_turn(fan->worker);
+		apus_dp_reader_destroy(fan->readers[i]);
+		free(fan->reader_snapshots[i]);
+	}
+	free(fan->readers);
+	free(fan->reader_snapshots);
+}
+
 static void make_worker(struct fan *fan, uint32_t count, const struct fan_options *o)
 {
 	struct apus_dp_worker_config c = {.queue = &fan->queue,
 					  .epoch = &fan->epoch,
-					  .endpoint_max = 1,
-					  .match_max = 1,
+					  .endpoint_max = o->local ? count + 1 : 1,
+					  .match_max = o->local ? count : 1,
 					  .heartbeat_ns = 100 * APUS_NS_PER_MS,
 					  .pace_bytes = 64 * 1024,
 					  .nack_suppression_ns = 500 * APUS_NS_PER_US,
@@ -130,7 +192,10 @@ static void compile_all(struct fan *fan, fan_expression_fn *expression)
 		if (apus_ctl_filter_compile_term(&apus_shape_type, wanted, NULL, 0, NULL,
 						 &fan->predicates[i], &fan->terms[i], NULL) != 0)
 			abort();
-		fan->snapshot->match[i].predicate = fan->predicates[i];
+		if (fan->local)
+			fan->snapshot->match[i].local_generation = !fan->unaware;
+		else
+			fan->snapshot->match[i].predicate = fan->predicates[i];
 		fan->snapshot->match[i].filter_id = n;
 		filters[n++] = (struct apus_ctl_index_filter){fan->predicates[i], &fan->terms[i]};
 	}
@@ -161,8 +226,15 @@ static void publish(struct fan *fan, fan_expression_fn *expression, bool reliabl
 		to.ip[15] = (uint8_t)address;
 		fan->snapshot->match[i] = (struct apus_dp_reader_match){
 			.guid = guid_of(i), .match_id = i + 1, .reliable = reliable, .unicast = to};
+		if (fan->local) {
+			fan->snapshot->match[i].guid = local_guid_of(i);
+			fan->snapshot->match[i].unicast.family = 0;
+			fan->snapshot->match[i].local = true;
+		}
 	}
 	compile_all(fan, expression);
+	if (fan->local)
+		make_readers(fan);
 	apus_dp_writer_publish(&fan->epoch, &fan->writer->port, fan->snapshot, &retired);
 	fan_run(fan, APUS_NS_PER_MS / 10);
 }
@@ -188,6 +260,8 @@ void fan_init(struct fan *fan, uint32_t count, fan_expression_fn *expression, vo
 	fan->count = count;
 	fan->per_address = options->per_address ? options->per_address : 1;
 	fan->user = user;
+	fan->local = options->local;
+	fan->unaware = options->unaware;
 	/* Relaxed: one thread. */
 	atomic_store_explicit(&fan->epoch.current, 1, memory_order_relaxed);
 	fan->now.ns = ((apus_mono_now().ns + APUS_NS_PER_SEC) >> 28 << 28) + (INT64_C(1) << 28);
@@ -218,6 +292,7 @@ void fan_refilter(struct fan *fan, fan_expression_fn *expression)
 void fan_fini(struct fan *fan)
 {
 	fan->hear = NULL;
+	drop_readers(fan);
 	apus_dp_worker_take_turn(fan->worker);
 	apus_dp_worker_remove_writer(fan->worker, fan->writer);
 	apus_dp_worker_end_turn(fan->worker);

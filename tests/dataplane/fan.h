@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One writer of the ShapeType and many readers with a filter each, every reader at an address of its own. The
+ * One writer of the ShapeType and many readers with a filter each, every reader at an address of its own (or, for
+ * benches, on the writer's worker). The
  * readers are the user's: it sees each datagram and says what is acknowledged. For tests and benches of what
  * a writer does with many filters; nothing leaves the process.
  */
@@ -8,6 +9,7 @@
 #define APUS_TESTS_DATAPLANE_FAN_H
 
 #include "dataplane/filter_index.h"
+#include "dataplane/reader.h"
 #include "dataplane/worker.h"
 #include "dataplane/writer.h"
 #include "wire/key.h"
@@ -20,6 +22,8 @@ struct fan_options {
 	uint32_t max_samples;
 	uint32_t per_address; /* readers that share an address; 0 stands for 1 */
 	uint32_t batch_bytes;
+	bool local;   /* readers of the writer's worker, which keep the last sample */
+	bool unaware; /* these: the writer does not know their filters */
 };
 
 struct fan {
@@ -28,6 +32,9 @@ struct fan {
 	struct apus_dp_worker *worker;
 	struct apus_dp_writer *writer;
 	struct apus_dp_writer_snapshot *snapshot;
+	struct apus_dp_reader **readers; /* local ones */
+	struct apus_dp_reader_snapshot **reader_snapshots;
+	bool local, unaware;
 	struct apus_dp_filter_index *index;
 	struct apus_dp_predicate **predicates;
 	struct apus_ctl_filter_term *terms;
