@@ -292,10 +292,10 @@ void fan_refilter(struct fan *fan, fan_expression_fn *expression)
 void fan_fini(struct fan *fan)
 {
 	fan->hear = NULL;
-	drop_readers(fan);
 	apus_dp_worker_take_turn(fan->worker);
 	apus_dp_worker_remove_writer(fan->worker, fan->writer);
 	apus_dp_worker_end_turn(fan->worker);
+	drop_readers(fan); /* after the writer, which would look for each among all */
 	apus_dp_writer_destroy(fan->writer);
 	apus_dp_worker_destroy(fan->worker);
 	drop_filters(fan);
