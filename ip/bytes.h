@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Big-endian fields and the Internet checksum (RFC 1071).
+ *
+ * Sums are taken over words as they lie in memory, whatever the machine's byte order: the sum of one's
+ * complement does not care, as long as the result is stored the same way. So a folded sum is a native
+ * 16-bit value, and is stored by memcpy.
+ */
+#ifndef APUS_IP_BYTES_H
+#define APUS_IP_BYTES_H
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline uint16_t apus_ip_get16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+static inline uint32_t apus_ip_get32(const uint8_t *p)
+{
+	return (uint32_t)apus_ip_get16(p) << 16 | apus_ip_get16(p + 2);
+}
+
+static inline void apus_ip_put16(uint8_t *p, uint32_t value)
+{
+	p[0] = (uint8_t)(value >> 8);
+	p[1] = (uint8_t)value;
+}
+
+static inline void apus_ip_put32(uint8_t *p, uint32_t value)
+{
+	apus_ip_put16(p, value >> 16);
+	apus_ip_put16(p + 2, value);
+}
+
+/** A native load, for comparisons and sums. */
+static inline uint32_t apus_ip_load32(const uint8_t *p)
+{
+	uint32_t value;
+
+	memcpy(&value, p, sizeof(value));
+	return value;
+}
+
+static inline uint64_t apus_ip_load64(const uint8_t *p)
+{
+	uint64_t value;
+
+	memcpy(&value, p, sizeof(value));
+	return value;
+}
+
+static inline void apus_ip_store16(uint8_t *p, uint16_t value)
+{
+	memcpy(p, &value, sizeof(value));
+}
+
+/** The six bytes of a MAC address as a number. `p` is followed by two more bytes. */
+static inline uint64_t apus_ip_load_mac(const uint8_t *p)
+{
+	return (uint64_t)apus_ip_load32(p) << 16 | apus_ip_get16(p + 4);
+}
+
+/** Adds bytes that begin at an even offset of what is summed; the last may be odd. At most 2^31 bytes, so
+ *  that 64 bits cannot overflow. */
+static inline uint64_t apus_ip_sum(uint64_t sum, const void *bytes, size_t count)
+{
+	const uint8_t *p = bytes;
+	uint64_t other = 0;
+	uint8_t last[8] = {0};
+
+	for (; count >= 16; count -= 16, p += 16) {
+		uint64_t a = apus_ip_load64(p), b = apus_ip_load64(p + 8);
+
+		sum += (a & UINT32_MAX) + (a >> 32);
+		other += (b & UINT32_MAX) + (b >> 32);
+	}
+	for (; count >= 4; count -= 4, p += 4)
+		sum += apus_ip_load32(p);
+	memcpy(last, p, count);
+	return sum + other + apus_ip_load32(last);
+}
+
+/** The 16-bit sum of a 64-bit one. */
+static inline uint16_t apus_ip_fold(uint64_t sum)
+{
+	sum = (sum & UINT32_MAX) + (sum >> 32);
+	sum = (sum & UINT32_MAX) + (sum >> 32);
+	sum = (sum & UINT16_MAX) + (sum >> 16);
+	sum = (sum & UINT16_MAX) + (sum >> 16);
+	return (uint16_t)sum;
+}
+
+/** What is stored as a checksum. */
+static inline uint16_t apus_ip_checksum(const void *bytes, size_t count)
+{
+	return (uint16_t)~apus_ip_fold(apus_ip_sum(0, bytes, count));
+}
+
+/** The sum of the pseudo-header (RFC 768, RFC 8200 §8.1): addresses of 4 or 16 bytes, one behind the other. */
+static inline uint64_t apus_ip_pseudo(const uint8_t *addresses, uint32_t address_bytes,
+				      uint8_t protocol, uint32_t upper_bytes)
+{
+	uint64_t sum = apus_ip_sum(0, addresses, (size_t)2 * address_bytes);
+
+	return sum + htobe32(upper_bytes) + htobe16(protocol);
+}
+
+/** What a UDP checksum field holds for a sum: 0 would mean none (RFC 768). */
+static inline uint16_t apus_ip_udp_field(uint64_t sum)
+{
+	uint16_t field = (uint16_t)~apus_ip_fold(sum);
+
+	return field ? field : UINT16_MAX;
+}
+
+static inline bool apus_ip_all_zero(const uint8_t *bytes, size_t count)
+{
+	uint8_t any = 0;
+
+	for (size_t i = 0; i < count; i++)
+		any |= bytes[i];
+	return any == 0;
+}
+
+#endif
