@@ -457,6 +457,43 @@ const struct apus_ctl_config *apus_ctl_config_of(const struct apus_config *confi
 	return &config->parsed;
 }
 
+/* Whether a setting was changed from its default, by its printed text. */
+static bool is_default(const struct apus_ctl_config *config, const struct apus_ctl_setting *s)
+{
+	char value[APUS_CTL_TEXT_BYTES + 1];
+
+	return print(config, s, value, sizeof(value)) == 0 &&
+	       strcmp(value, s->shown.default_value) == 0;
+}
+
+/* What is set but has no effect is refused: settings of a port without one, of sockets without any. */
+static int check_transport(const struct apus_ctl_config *c, struct complaint to)
+{
+	bool dpdk = c->transport == APUS_CTL_TRANSPORT_DPDK;
+	const char *idle = dpdk ? "socket." : "dpdk.";
+
+	for (size_t i = 0; i < apus_ctl_setting_count; i++)
+		if (strncmp(apus_ctl_settings[i].shown.name, idle, strlen(idle)) == 0 &&
+		    !is_default(c, &apus_ctl_settings[i]))
+			return complain(to, "%s: has no effect with transport = %s",
+					apus_ctl_settings[i].shown.name,
+					find("transport")->words[c->transport]);
+	if (!dpdk)
+		return 0;
+	if (!is_default(c, find("interfaces")))
+		return complain(to, "interfaces: has no effect with transport = dpdk; "
+				    "dpdk.port names the interface");
+	if (!c->dpdk_port[0])
+		return complain(to, "dpdk.port: is needed with transport = dpdk");
+	if (c->ipv6 ? !c->dpdk_ipv6[0] : !c->dpdk_address[0])
+		return complain(to, "%s: is needed with transport = dpdk",
+				c->ipv6 ? "dpdk.ipv6" : "dpdk.address");
+	if (c->ipv6 ? c->dpdk_address[0] : c->dpdk_ipv6[0])
+		return complain(to, "%s: has no effect with transport.ipv6 = %s",
+				c->ipv6 ? "dpdk.address" : "dpdk.ipv6", c->ipv6 ? "on" : "off");
+	return 0;
+}
+
 int apus_ctl_config_check(const struct apus_ctl_config *config, char *why, size_t why_bytes)
 {
 	struct complaint to = {why, why_bytes};
@@ -478,7 +515,7 @@ int apus_ctl_config_check(const struct apus_ctl_config *config, char *why, size_
 		return complain(to,
 				"history.samples_per_instance: %u is more than history.samples, %u",
 				config->history_samples_per_instance, config->history_samples);
-	return 0;
+	return check_transport(config, to);
 }
 
 struct apus_config *apus_config_create(void)

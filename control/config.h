@@ -33,7 +33,10 @@ enum apus_ctl_transport {
 	APUS_CTL_TRANSPORT_AUTO = 0,
 	APUS_CTL_TRANSPORT_URING = 1,
 	APUS_CTL_TRANSPORT_SOCKET = 2,
+	APUS_CTL_TRANSPORT_DPDK = 3,
 };
+
+enum apus_ctl_checksums { APUS_CTL_CHECKSUMS_ACCEPT = 0, APUS_CTL_CHECKSUMS_REFUSE = 1 };
 
 enum apus_ctl_worker_mode { APUS_CTL_SPAWNED = 0, APUS_CTL_DRIVEN = 1 };
 enum apus_ctl_idle { APUS_CTL_IDLE_POLL = 0, APUS_CTL_IDLE_PAUSE = 1, APUS_CTL_IDLE_BLOCK = 2 };
@@ -81,6 +84,20 @@ struct apus_ctl_config {
 	uint32_t socket_send_bytes;    /**< 0 = the kernel's default */
 	uint32_t socket_receive_bytes; /**< likewise */
 	bool segment;                  /**< UDP_SEGMENT for bursts */
+
+	/* Of a port that the library drives itself (dataplane/io/plugin.h); texts are parsed there. */
+	char dpdk_port[APUS_CTL_TEXT_BYTES + 1];
+	char dpdk_address[APUS_CTL_TEXT_BYTES + 1];
+	char dpdk_gateway[APUS_CTL_TEXT_BYTES + 1];
+	char dpdk_ipv6[APUS_CTL_TEXT_BYTES + 1];
+	char dpdk_neighbours[APUS_CTL_TEXT_BYTES + 1];
+	char dpdk_eal[APUS_CTL_TEXT_BYTES + 1];
+	char dpdk_library[APUS_CTL_TEXT_BYTES + 1];
+	uint32_t dpdk_vlan;      /**< 0 = untagged */
+	uint32_t dpdk_mtu_bytes; /**< 0 = the interface's */
+	uint32_t dpdk_checksums; /**< enum apus_ctl_checksums */
+	uint32_t dpdk_hugepages; /**< 0: where there are some */
+	int64_t dpdk_poll_period_ns;
 
 	uint32_t worker_count;
 	uint32_t worker_mode; /**< enum apus_ctl_worker_mode */

@@ -43,6 +43,7 @@ static void queue_config(const struct apus_participant *p, struct apus_dp_queue_
 		[APUS_CTL_TRANSPORT_AUTO] = APUS_DP_QUEUE_AUTO,
 		[APUS_CTL_TRANSPORT_URING] = APUS_DP_QUEUE_URING,
 		[APUS_CTL_TRANSPORT_SOCKET] = APUS_DP_QUEUE_SOCKET,
+		[APUS_CTL_TRANSPORT_DPDK] = APUS_DP_QUEUE_DPDK,
 	};
 
 	apus_dp_queue_config_default(q);
@@ -131,7 +132,7 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 	int rc;
 
 	q->lazy_memory = c.lazy_memory;
-	rc = apus_dp_queue_open(q, why, why_bytes, &c.queue);
+	rc = apus_ctl_domain_open_queue(p, q, why, why_bytes, &c.queue);
 	if (rc != 0)
 		return rc;
 	rc = apus_dp_worker_create(&c, worker_out);
@@ -145,9 +146,10 @@ static int open_workers(struct apus_participant *p, char *why, size_t why_bytes)
 {
 	struct apus_dp_port_claim claim;
 	struct apus_dp_queue_config q;
-	int rc = apus_dp_port_claim_family(apus_ctl_domain_family(p), p->config.domain,
-					   p->config.participant_index, p->bind_home, why,
-					   why_bytes, &claim);
+	int rc = p->port ? apus_ctl_domain_claim_on_port(p, why, why_bytes, &claim)
+			 : apus_dp_port_claim_family(apus_ctl_domain_family(p), p->config.domain,
+						     p->config.participant_index, p->bind_home, why,
+						     why_bytes, &claim);
 
 	if (rc != 0)
 		return rc;
@@ -155,8 +157,9 @@ static int open_workers(struct apus_participant *p, char *why, size_t why_bytes)
 	p->participant_idx = claim.participant_idx;
 	queue_config(p, &q);
 	q.kind = APUS_DP_QUEUE_SOCKET; /* control sleeps: batches and rings buy it nothing */
-	q.adopt_fd = true;
+	q.adopt_fd = !p->port;
 	q.unicast_fd = claim.meta_fd;
+	q.unicast_port = claim.ports.meta_unicast;
 	if (p->config.multicast != APUS_CTL_MULTICAST_OFF)
 		add_groups(p, &q, p->ports.meta_multicast);
 	rc = open_worker(p, &q, true, &p->control, why, why_bytes);
@@ -165,8 +168,9 @@ static int open_workers(struct apus_participant *p, char *why, size_t why_bytes)
 	claim.meta_fd = -1;
 	for (uint32_t i = 0; i < p->config.worker_count; i++) {
 		queue_config(p, &q);
-		q.adopt_fd = i == 0;
+		q.adopt_fd = i == 0 && !p->port;
 		q.unicast_fd = claim.user_fd;
+		q.unicast_port = i == 0 ? claim.ports.user_unicast : 0;
 		if (p->config.multicast == APUS_CTL_MULTICAST_ON)
 			add_groups(p, &q, p->ports.user_multicast);
 		rc = open_worker(p, &q, false, &p->workers[i], why, why_bytes);
@@ -177,6 +181,10 @@ static int open_workers(struct apus_participant *p, char *why, size_t why_bytes)
 		p->worker_count++;
 	}
 release:
+	if (p->port)
+		p->plugin->port_unreserve(p->port, &claim.ports.meta_unicast, 1);
+	if (p->port)
+		p->plugin->port_unreserve(p->port, &claim.ports.user_unicast, 1);
 	apus_dp_port_claim_release(&claim);
 	return rc;
 }
@@ -575,6 +583,7 @@ static void close_parts(struct apus_participant *p)
 		apus_dp_worker_destroy(p->workers[i]);
 	apus_dp_worker_destroy(p->control);
 	apus_ctl_domain_shm_close(p);
+	apus_ctl_domain_close_port(p);
 	apus_dp_netwatch_close(p->netwatch_fd);
 	free(p->scratch);
 	free(p->epoch);

@@ -25,6 +25,7 @@
 #include "dataplane/entity.h"
 #include "dataplane/group.h"
 #include "dataplane/io/netwatch.h"
+#include "dataplane/io/plugin.h"
 #include "dataplane/io/ports.h"
 
 #include <pthread.h>
@@ -91,6 +92,9 @@ struct apus_participant {
 	bool bind_home;            /* and will always be: sockets are bound to 127.0.0.1 */
 	struct apus_mono net_told; /* when we last announced because of them */
 	int netwatch_fd; /* tells that interfaces may have changed; -1: the kernel refused */
+	/* An interface of our own (domain_port.c); NULL: the kernel's are used. */
+	const struct apus_dp_plugin *plugin;
+	struct apus_dp_port *port;
 	struct apus_dp_ports ports;
 	uint32_t participant_idx;
 
@@ -293,6 +297,18 @@ uint32_t apus_ctl_domain_groups(const struct apus_participant *p, uint16_t port,
 				struct apus_dp_addr groups_out[APUS_CTL_GROUPS_MAX]);
 /** AF_INET or AF_INET6. */
 uint16_t apus_ctl_domain_family(const struct apus_participant *p);
+
+/** domain_port.c: opens the interface that the configuration names. Errors of apus_dp_plugin_load() and port_open(). */
+int apus_ctl_domain_open_port(struct apus_participant *p, struct apus_dp_netif *netif_out,
+			      char *why, size_t why_bytes);
+/** After all its queues are closed. Without a port: nothing. */
+void apus_ctl_domain_close_port(struct apus_participant *p);
+/** Chooses a participant index whose UDP ports are free on the port, and keeps them; no socket is bound. */
+int apus_ctl_domain_claim_on_port(struct apus_participant *p, char *why, size_t why_bytes,
+				  struct apus_dp_port_claim *claim_out);
+/** Opens a queue: of the port, or of the kernel's sockets. */
+int apus_ctl_domain_open_queue(struct apus_participant *p, const struct apus_dp_queue_config *q,
+			       char *why, size_t why_bytes, struct apus_dp_queue **queue_out);
 
 /** domain_entities.c: deletes all writers and readers that are left. */
 void apus_ctl_domain_delete_entities(struct apus_participant *p);

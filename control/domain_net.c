@@ -60,11 +60,12 @@ void apus_ctl_domain_policy(const struct apus_participant *p,
 	for (size_t i = 0; i < p->interface_count; i++)
 		policy->own[policy->own_count++] = apus_dp_netif_addr(&p->interfaces[i]);
 	policy->loopback_only = p->loopback_only;
-	if (!p->loopback_only)
+	/* Nothing of the kernel's reaches a port of our own, nor the other way round. */
+	if (!p->loopback_only && !p->port)
 		policy->own[policy->own_count++] = loopback;
 	/* A datagram leaves on one interface: with several, writers go by unicast. */
 	policy->multicast = p->config.multicast == APUS_CTL_MULTICAST_ON && p->interface_count == 1;
-	policy->no_loopback = !p->config.addresses_loopback;
+	policy->no_loopback = !p->config.addresses_loopback || p->port;
 	policy->wildcard = p->config.addresses_wildcard;
 	policy->allow = p->config.allow;
 	policy->deny = p->config.deny;
@@ -74,13 +75,17 @@ int apus_ctl_domain_open_net(struct apus_participant *p, char *why, size_t why_b
 {
 	struct apus_dp_netif found[APUS_DP_NETIF_MAX];
 	struct apus_ctl_locator_policy policy;
-	size_t count;
+	size_t count = 1;
 	int rc;
 
-	/* Watched first, so that no change falls between. */
-	p->netwatch_fd = apus_dp_netwatch_open();
-	rc = apus_dp_netif_lookup_family(apus_ctl_domain_family(p), p->config.interfaces, why,
-					 why_bytes, APUS_DP_NETIF_MAX, found, &count);
+	if (p->config.transport == APUS_CTL_TRANSPORT_DPDK) {
+		rc = apus_ctl_domain_open_port(p, &found[0], why, why_bytes);
+	} else {
+		/* Watched first, so that no change falls between. */
+		p->netwatch_fd = apus_dp_netwatch_open();
+		rc = apus_dp_netif_lookup_family(apus_ctl_domain_family(p), p->config.interfaces,
+						 why, why_bytes, APUS_DP_NETIF_MAX, found, &count);
+	}
 	if (rc != 0)
 		return rc;
 	take_interfaces(p, found, count);

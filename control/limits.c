@@ -16,7 +16,9 @@
 #define SEC APUS_NS_PER_SEC
 
 static const char *const multicast_words[] = {"off", "discovery", "on", NULL};
-static const char *const transport_words[] = {"auto", "io_uring", "socket", NULL};
+static const char *const transport_words[] = {"auto", "io_uring", "socket", "dpdk", NULL};
+static const char *const checksum_words[] = {"accept", "refuse", NULL};
+static const char *const hugepage_words[] = {"auto", "no", NULL};
 static const char *const mode_words[] = {"spawned", "driven", NULL};
 static const char *const lend_words[] = {"off", "fixed", "all", NULL};
 static const char *const idle_words[] = {"poll", "pause", "block", NULL};
@@ -101,8 +103,9 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	/* Transport. */
 	SWITCH("transport.ipv6", "off", ipv6,
 	       "Whether this participant speaks IPv6; it speaks one of IPv4 and IPv6, as Cyclone DDS does."),
-	WORD("transport", "auto", "auto | io_uring | socket", transport_words, transport,
-	     "How datagrams are moved; auto takes io_uring where the system permits it."),
+	WORD("transport", "auto", "auto | io_uring | socket | dpdk", transport_words, transport,
+	     "How datagrams are moved; auto takes io_uring where the system permits it, dpdk drives an "
+	     "interface without the kernel (docs/transports.md)."),
 	NUMBER("rx.buffers", "", "128", "16…16384", 16, 16384, rx_buffer_count,
 	       "Receive buffers of each queue; rounded up to a power of two."),
 	NUMBER("socket.send_bytes", "bytes", "0", "0…1073741824", 0, 1073741824, socket_send_bytes,
@@ -113,6 +116,37 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	SWITCH("socket.segment", "on", segment,
 	       "Hand bursts to the kernel in one piece (UDP_SEGMENT); off for captures and packet "
 	       "filters that must see each datagram."),
+
+	/* An interface of our own; with transport = dpdk only. */
+	TEXT("dpdk.port", "", "device", APUS_CTL_KIND_TEXT, dpdk_port,
+	     "The interface: a PCI address, or a virtual device with its arguments, such as "
+	     "net_af_packet0,iface=eth1 or net_af_xdp0,iface=eth1."),
+	TEXT("dpdk.address", "", "IPv4/bits", APUS_CTL_KIND_TEXT, dpdk_address,
+	     "Our address on it, which the kernel must not have."),
+	TEXT("dpdk.gateway", "", "IPv4", APUS_CTL_KIND_TEXT, dpdk_gateway,
+	     "Who forwards what is not for the local network; empty: nobody."),
+	TEXT("dpdk.ipv6", "", "IPv6/bits", APUS_CTL_KIND_TEXT, dpdk_ipv6,
+	     "The same with transport.ipv6 = on, in place of dpdk.address."),
+	NUMBER("dpdk.vlan", "", "0", "0…4094", 0, 4094, dpdk_vlan,
+	       "VLAN that all frames carry and must carry; 0: none."),
+	NUMBER("dpdk.mtu", "bytes", "0", "0…9000", 0, 9000, dpdk_mtu_bytes,
+	       "Largest IP packet; 0 takes what the interface says."),
+	TEXT("dpdk.neighbours", "", "IPv4=MAC,…", APUS_CTL_KIND_TEXT, dpdk_neighbours,
+	     "Hosts that are not asked for their hardware address."),
+	WORD("dpdk.partial_checksums", "refuse", "accept | refuse", checksum_words, dpdk_checksums,
+	     "What becomes of UDP checksums that a sender left to its network card, as those on the "
+	     "other end of a veth do: accept does not verify any."),
+	WORD("dpdk.hugepages", "auto", "auto | no", hugepage_words, dpdk_hugepages,
+	     "Whether DPDK uses huge pages where the host has reserved enough."),
+	TEXT("dpdk.eal", "", "arguments", APUS_CTL_KIND_TEXT, dpdk_eal,
+	     "Further arguments of DPDK's environment, separated by spaces; the first participant of a "
+	     "process decides."),
+	DURATION(
+		"dpdk.poll_period", "1ms", "50us…100ms", 50 * APUS_NS_PER_US, 100 * MS,
+		dpdk_poll_period_ns,
+		"How often a thread that sleeps looks at the interface while no other thread polls it."),
+	TEXT("dpdk.library", "", "path", APUS_CTL_KIND_TEXT, dpdk_library,
+	     "The transport's file; empty: libapus-dpdk.so, beside libapus or where the system looks."),
 
 	/* Threads. */
 	NUMBER("worker.count", "", "1", "1…64", 1, 64, worker_count,

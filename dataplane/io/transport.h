@@ -113,7 +113,7 @@ static inline bool apus_dp_addr_from_locator(const struct apus_locator *locator,
 
 /** One received datagram. */
 struct apus_dp_rx {
-	const uint8_t *bytes; /* the UDP payload, valid until released; at least 8-byte aligned */
+	const uint8_t *bytes; /* the UDP payload, valid until released; of any alignment */
 	uint32_t length;      /* bytes received; 0 is possible */
 	uint32_t token;       /* the queue's name for the buffer; keep it for the release */
 	uint8_t socket_idx;   /* 0: unicast; 1…: a group */
@@ -140,6 +140,7 @@ enum apus_dp_queue_kind {
 	APUS_DP_QUEUE_URING = 1,  /* io_uring or failure */
 	APUS_DP_QUEUE_SOCKET = 2, /* recvmmsg and sendmmsg */
 	APUS_DP_QUEUE_OTHER = 3,  /* not made by apus_dp_queue_open() */
+	APUS_DP_QUEUE_DPDK = 4,   /* of a port: plugin.h; not made by apus_dp_queue_open() either */
 };
 
 /** How to open a queue. Start from apus_dp_queue_config_default(). */

@@ -47,6 +47,7 @@ const char *apus_dp_queue_kind_name(enum apus_dp_queue_kind kind)
 	case APUS_DP_QUEUE_AUTO: return "auto";
 	case APUS_DP_QUEUE_URING: return "io_uring";
 	case APUS_DP_QUEUE_SOCKET: return "sockets";
+	case APUS_DP_QUEUE_DPDK: return "DPDK";
 	case APUS_DP_QUEUE_OTHER: break;
 	}
 	return "other";

@@ -4,6 +4,7 @@
  * Method: every row is checked against its own range text from outside; durations, lists and files are
  * tried with concrete values, and every refusal is followed by a comparison with the state before.
  */
+#include "base/atomics.h"
 #include "control/config.h"
 #include "control/limits.h"
 
@@ -394,9 +395,73 @@ static void settings_are_checked_against_each_other(void **state)
 	assert_int_equal(apus_ctl_config_check(&c, why, sizeof(why)), APUS_EINVAL);
 }
 
+/* What is set is refused unless it has an effect: a port's settings without a port, sockets' with one. */
+static void settings_of_another_transport_are_refused(void **state)
+{
+	static const char *const port[][2] = {{"dpdk.port", "net_null0"},
+					      {"dpdk.address", "10.0.0.1/24"},
+					      {"dpdk.gateway", "10.0.0.9"},
+					      {"dpdk.ipv6", "fd00::1/64"},
+					      {"dpdk.vlan", "7"},
+					      {"dpdk.mtu", "1400"},
+					      {"dpdk.neighbours", "10.0.0.2=02:00:00:00:00:02"},
+					      {"dpdk.partial_checksums", "accept"},
+					      {"dpdk.hugepages", "no"},
+					      {"dpdk.eal", "-v"},
+					      {"dpdk.poll_period", "2ms"},
+					      {"dpdk.library", "/x"}};
+	char why[256], wanted[128];
+
+	for (size_t i = 0; i < APUS_ARRAY_LENGTH(port); i++) {
+		struct apus_config *config = make(state);
+
+		assert_int_equal(apus_config_set(config, port[i][0], port[i][1], NULL, 0), 0);
+		assert_int_equal(
+			apus_ctl_config_check(apus_ctl_config_of(config), why, sizeof(why)),
+			APUS_EINVAL);
+		snprintf(wanted, sizeof(wanted), "%s: has no effect with transport = auto",
+			 port[i][0]);
+		assert_string_equal(why, wanted);
+		apus_config_destroy(config);
+	}
+}
+
+static void checked(struct apus_config *config, const char *name, const char *value,
+		    const char *complaint)
+{
+	char why[256] = "";
+
+	assert_int_equal(apus_config_set(config, name, value, NULL, 0), 0);
+	assert_int_equal(apus_ctl_config_check(apus_ctl_config_of(config), why, sizeof(why)),
+			 complaint ? APUS_EINVAL : 0);
+	if (complaint)
+		assert_string_equal(why, complaint);
+}
+
+static void a_port_needs_what_it_needs(void **state)
+{
+	struct apus_config *c = make(state);
+
+	checked(c, "transport", "dpdk", "dpdk.port: is needed with transport = dpdk");
+	checked(c, "dpdk.port", "net_null0", "dpdk.address: is needed with transport = dpdk");
+	checked(c, "dpdk.address", "10.0.0.1/24", NULL);
+	checked(c, "dpdk.ipv6", "fd00::1/64", "dpdk.ipv6: has no effect with transport.ipv6 = off");
+	checked(c, "transport.ipv6", "on", "dpdk.address: has no effect with transport.ipv6 = on");
+	checked(c, "dpdk.address", "", NULL);
+	checked(c, "dpdk.ipv6", "", "dpdk.ipv6: is needed with transport = dpdk");
+	checked(c, "dpdk.ipv6", "fd00::1/64", NULL);
+	checked(c, "socket.segment", "off", "socket.segment: has no effect with transport = dpdk");
+	checked(c, "socket.segment", "on", NULL);
+	checked(c, "interfaces", "lo",
+		"interfaces: has no effect with transport = dpdk; dpdk.port names the interface");
+	apus_config_destroy(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(settings_of_another_transport_are_refused),
+		cmocka_unit_test(a_port_needs_what_it_needs),
 		cmocka_unit_test(defaults_print_as_themselves),
 		cmocka_unit_test(ranges_mean_what_they_say),
 		cmocka_unit_test(words_are_those_of_the_range),
