@@ -153,7 +153,7 @@ struct apus_participant {
 	uint32_t listen_depth;          /* 1 while somebody is calling */
 	_Atomic uint64_t listen_missed; /* workers that found listen_lock taken; domain_listen.c */
 	struct apus_listener listener;
-	struct apus_dp_listening *listenings;     /* of all its endpoints */
+	struct apus_dp_listening *listenings;     /* of its endpoints that have one */
 	struct apus_dp_listening *listen_current; /* being called; NULL once it is gone */
 	struct apus_dp_target dispatch;
 };
@@ -175,9 +175,12 @@ void apus_ctl_domain_watch_writer(struct apus_writer *w, struct apus_dp_watch *w
 				  uint32_t mask);
 void apus_ctl_domain_watch_reader(struct apus_reader *r, struct apus_dp_watch *watch,
 				  uint32_t mask);
-/** Listening of a new endpoint, and of one about to be deleted. No lock held. */
-void apus_ctl_domain_listen_begin(struct apus_participant *p, struct apus_dp_listening *l);
-void apus_ctl_domain_listen_end(struct apus_participant *p, struct apus_dp_listening *l);
+/** A new endpoint, one of both, joins those that the participant's listener hears of. Returns 0 or APUS_ENOMEM. No
+ *  lock held. */
+int apus_ctl_domain_listen_begin(struct apus_writer *w, struct apus_reader *r);
+/** One about to be deleted leaves; from here on it is `deaf`. No lock held. */
+void apus_ctl_domain_listen_end(struct apus_participant *p, struct apus_dp_listening **of,
+				bool *deaf);
 /** Calls the listeners that a worker is to call; between its turns. */
 void apus_ctl_domain_listen(void *user, struct apus_dp_worker *worker);
 /** True inside a callback of one of the participant's listeners, which cannot outlive the participant. */

@@ -4,6 +4,7 @@
 #include "control/domain_shm.h"
 
 #include "control/filter.h"
+#include "dataplane/keyplan.h"
 
 #include <apus/filter_class.h>
 #include <stdio.h>
@@ -265,7 +266,7 @@ static int register_writer(struct apus_participant *p, struct apus_writer *w,
 	struct apus_ctl_local local = {.owner = w,
 				       .writer_port = &w->dp->port,
 				       .type = w->type,
-				       .status = &w->graph,
+				       .board = &w->board,
 				       .context = context_of(p, w->worker)};
 	int rc = apus_wire_endpoint_record_make(&source, p->scratch);
 
@@ -289,7 +290,7 @@ static int register_writer(struct apus_participant *p, struct apus_writer *w,
 static void free_writer(struct apus_writer *w)
 {
 	apus_dp_writer_destroy(w->dp);
-	free(w->plan);
+	apus_dp_keyplan_release(w->plan);
 	free(w);
 }
 
@@ -331,7 +332,7 @@ int apus_writer_create(struct apus_participant *participant,
 	w->fork_count = participant->fork_count;
 	apus_ctl_domain_await_room(participant, true);
 	pthread_mutex_lock(&participant->lock);
-	rc = apus_dp_keyplan_create(w->type, KEY_BYTES_MAX, &w->plan);
+	rc = apus_dp_keyplan_acquire(w->type, KEY_BYTES_MAX, &w->plan);
 	if (rc == 0)
 		rc = make_dp_writer(participant, w, &qos);
 	if (rc == 0)
@@ -353,11 +354,12 @@ int apus_writer_create(struct apus_participant *participant,
 		free_writer(w);
 		return rc;
 	}
-	w->listening.is_writer = true;
-	w->listening.writer = w;
-	apus_ctl_domain_listen_begin(participant, &w->listening);
-	*writer_out = w;
-	return 0;
+	rc = apus_ctl_domain_listen_begin(w, NULL);
+	if (rc != 0)
+		apus_writer_destroy(w);
+	else
+		*writer_out = w;
+	return rc;
 }
 
 void apus_writer_destroy(struct apus_writer *writer)
@@ -367,7 +369,7 @@ void apus_writer_destroy(struct apus_writer *writer)
 	if (!writer || !apus_dp_alive(writer->fork_count))
 		return;
 	p = writer->participant;
-	apus_ctl_domain_listen_end(p, &writer->listening);
+	apus_ctl_domain_listen_end(p, &writer->listening, &writer->deaf);
 	apus_ctl_domain_conditions_end(p, &writer->conditions);
 	pthread_mutex_lock(&p->lock);
 	*writer->link = writer->next;
@@ -580,7 +582,7 @@ static int register_reader(struct apus_participant *p, struct apus_reader *r,
 			   struct apus_dp_predicate *predicate)
 {
 	struct apus_ctl_local local = {
-		.owner = r, .reader_port = &r->dp->port, .type = r->type, .status = &r->graph};
+		.owner = r, .reader_port = &r->dp->port, .type = r->type, .board = &r->board};
 	int rc = reader_record(p, r, o, qos);
 
 	if (rc == 0) {
@@ -692,10 +694,12 @@ int apus_reader_create(struct apus_participant *participant,
 		free(r);
 		return rc;
 	}
-	r->listening.reader = r;
-	apus_ctl_domain_listen_begin(participant, &r->listening);
-	*reader_out = r;
-	return 0;
+	rc = apus_ctl_domain_listen_begin(NULL, r);
+	if (rc != 0)
+		apus_reader_destroy(r);
+	else
+		*reader_out = r;
+	return rc;
 }
 
 void apus_reader_destroy(struct apus_reader *reader)
@@ -705,7 +709,7 @@ void apus_reader_destroy(struct apus_reader *reader)
 	if (!reader || !apus_dp_alive(reader->fork_count))
 		return;
 	p = reader->participant;
-	apus_ctl_domain_listen_end(p, &reader->listening);
+	apus_ctl_domain_listen_end(p, &reader->listening, &reader->deaf);
 	apus_ctl_domain_conditions_end(p, &reader->conditions);
 	pthread_mutex_lock(&p->lock);
 	*reader->link = reader->next;

@@ -11,6 +11,7 @@
 
 #include "dataplane/observe.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -35,31 +36,32 @@ static uint32_t changed_kinds(const struct apus_ctl_endpoint *e,
 
 void apus_ctl_domain_published(void *user, struct apus_ctl_endpoint *endpoint, uint32_t dirty)
 {
-	struct apus_dp_graph_status *s = endpoint->local.status;
+	struct apus_dp_board *board = endpoint->local.board;
+	struct apus_dp_graph_status s;
 	uint32_t kinds;
 
 	(void)user;
 	(void)dirty;
-	if (!s)
+	if (!board)
 		return;
-	kinds = changed_kinds(endpoint, s);
+	apus_dp_board_mine(board, &s);
+	kinds = changed_kinds(endpoint, &s);
 	if (!kinds)
 		return;
-	s->current = endpoint->match_count;
-	s->total = endpoint->matched_total;
-	s->transitions = endpoint->transitions;
-	s->incompatible = endpoint->incompatible_total;
-	s->inconsistent = endpoint->inconsistent_topics;
-	s->last_policy = endpoint->incompatible_policy;
+	s.current = endpoint->match_count;
+	s.total = endpoint->matched_total;
+	s.transitions = endpoint->transitions;
+	s.incompatible = endpoint->incompatible_total;
+	s.inconsistent = endpoint->inconsistent_topics;
+	s.last_policy = endpoint->incompatible_policy;
+	apus_dp_board_write(board, &s);
 	if (endpoint->is_writer) {
 		struct apus_writer *w = endpoint->local.owner;
 
-		apus_dp_board_write(&w->board, s);
 		apus_dp_watched_tell(&w->dp->watched, kinds);
 	} else {
 		struct apus_reader *r = endpoint->local.owner;
 
-		apus_dp_board_write(&r->board, s);
 		apus_dp_watched_tell(&r->dp->watched, kinds);
 	}
 }
@@ -203,77 +205,167 @@ static void apply(struct apus_participant *p, struct apus_dp_listening *l)
 	begin_watch(l, &l->inherited, target_of(p, &p->listener), inherited);
 }
 
-static void set_listener(struct apus_participant *p, struct apus_dp_listening *l,
-			 const struct apus_listener *listener)
+/* Endpoints have one as soon as somebody listens, to them or to all. NULL without memory. Under the listeners'
+ * lock. */
+static struct apus_dp_listening *join(struct apus_participant *p, struct apus_dp_listening **of)
 {
-	pthread_mutex_lock(&p->listen_lock);
+	struct apus_dp_listening *l = *of;
+
+	if (l)
+		return l;
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return NULL;
+	l->next = p->listenings;
+	l->link = &p->listenings;
+	if (l->next)
+		l->next->link = &l->next;
+	p->listenings = l;
+	*of = l;
+	return l;
+}
+
+static struct apus_dp_listening *join_writer(struct apus_writer *w)
+{
+	struct apus_dp_listening *l = join(w->participant, &w->listening);
+
+	if (l) {
+		l->is_writer = true;
+		l->writer = w;
+	}
+	return l;
+}
+
+static struct apus_dp_listening *join_reader(struct apus_reader *r)
+{
+	struct apus_dp_listening *l = join(r->participant, &r->listening);
+
+	if (l)
+		l->reader = r;
+	return l;
+}
+
+/* Every endpoint but those that are being deleted. Under the listeners' lock; false without memory. */
+static bool join_all(struct apus_participant *p)
+{
+	bool ok = true;
+
+	pthread_mutex_lock(&p->lock);
+	for (struct apus_writer *w = p->writers; w; w = w->next)
+		ok = ok && (w->deaf || join_writer(w));
+	for (struct apus_reader *r = p->readers; r; r = r->next)
+		ok = ok && (r->deaf || join_reader(r));
+	pthread_mutex_unlock(&p->lock);
+	return ok;
+}
+
+static bool hears_anything(const struct apus_listener *l)
+{
+	return mask_of(l, true) || mask_of(l, false);
+}
+
+static void replace_listener(struct apus_participant *p, struct apus_dp_listening *l,
+			     const struct apus_listener *listener)
+{
 	l->listener = listener ? *listener : (struct apus_listener){0};
 	apply(p, l);
-	unlock(p);
 }
 
 int apus_writer_set_listener(struct apus_writer *writer, const struct apus_listener *listener)
 {
+	struct apus_dp_listening *l;
+	struct apus_participant *p;
+
 	if (!writer ||
 	    (listener && (!is_sound(writer->participant, listener) || reader_mask(listener))))
 		return APUS_EINVAL;
 	if (!apus_dp_alive(writer->fork_count))
 		return APUS_ECLOSED;
-	set_listener(writer->participant, &writer->listening, listener);
-	return 0;
+	p = writer->participant;
+	pthread_mutex_lock(&p->listen_lock);
+	l = listener ? join_writer(writer) : writer->listening;
+	if (l)
+		replace_listener(p, l, listener);
+	unlock(p);
+	return listener && !l ? APUS_ENOMEM : 0;
 }
 
 int apus_reader_set_listener(struct apus_reader *reader, const struct apus_listener *listener)
 {
+	struct apus_dp_listening *l;
+	struct apus_participant *p;
+
 	if (!reader ||
 	    (listener && (!is_sound(reader->participant, listener) || writer_mask(listener))))
 		return APUS_EINVAL;
 	if (!apus_dp_alive(reader->fork_count))
 		return APUS_ECLOSED;
-	set_listener(reader->participant, &reader->listening, listener);
-	return 0;
+	p = reader->participant;
+	pthread_mutex_lock(&p->listen_lock);
+	l = listener ? join_reader(reader) : reader->listening;
+	if (l)
+		replace_listener(p, l, listener);
+	unlock(p);
+	return listener && !l ? APUS_ENOMEM : 0;
 }
 
 int apus_participant_set_listener(struct apus_participant *participant,
 				  const struct apus_listener *listener)
 {
 	struct apus_participant *p = participant;
+	bool joined;
 
 	if (!p || (listener && !is_sound(p, listener)))
 		return APUS_EINVAL;
 	if (!apus_dp_alive(p->fork_count))
 		return APUS_ECLOSED;
 	pthread_mutex_lock(&p->listen_lock);
-	p->listener = listener ? *listener : (struct apus_listener){0};
-	for (struct apus_dp_listening *l = p->listenings; l; l = l->next)
+	joined = !listener || !hears_anything(listener) || join_all(p);
+	if (joined) {
+		p->listener = listener ? *listener : (struct apus_listener){0};
+		for (struct apus_dp_listening *l = p->listenings; l; l = l->next)
+			apply(p, l);
+	}
+	unlock(p);
+	return joined ? 0 : APUS_ENOMEM;
+}
+
+int apus_ctl_domain_listen_begin(struct apus_writer *w, struct apus_reader *r)
+{
+	struct apus_participant *p = w ? w->participant : r->participant;
+	struct apus_dp_listening *l = NULL;
+	bool heard;
+
+	pthread_mutex_lock(&p->listen_lock);
+	heard = hears_anything(&p->listener);
+	if (heard)
+		l = w ? join_writer(w) : join_reader(r);
+	if (l)
 		apply(p, l);
 	unlock(p);
-	return 0;
+	return heard && !l ? APUS_ENOMEM : 0;
 }
 
-void apus_ctl_domain_listen_begin(struct apus_participant *p, struct apus_dp_listening *l)
+void apus_ctl_domain_listen_end(struct apus_participant *p, struct apus_dp_listening **of,
+				bool *deaf)
 {
-	pthread_mutex_lock(&p->listen_lock);
-	l->next = p->listenings;
-	l->link = &p->listenings;
-	if (l->next)
-		l->next->link = &l->next;
-	p->listenings = l;
-	apply(p, l);
-	unlock(p);
-}
+	struct apus_dp_listening *l;
 
-void apus_ctl_domain_listen_end(struct apus_participant *p, struct apus_dp_listening *l)
-{
 	pthread_mutex_lock(&p->listen_lock);
-	end_watch(l, &l->own);
-	end_watch(l, &l->inherited);
-	*l->link = l->next;
-	if (l->next)
-		l->next->link = l->link;
-	if (p->listen_current == l)
-		p->listen_current = NULL;
+	l = *of;
+	*of = NULL;
+	*deaf = true;
+	if (l) {
+		end_watch(l, &l->own);
+		end_watch(l, &l->inherited);
+		*l->link = l->next;
+		if (l->next)
+			l->next->link = l->link;
+		if (p->listen_current == l)
+			p->listen_current = NULL;
+	}
 	unlock(p);
+	free(l);
 }
 
 /* --- calling -------------------------------------------------------------------------------------- */

@@ -449,17 +449,21 @@ static void put_matched_writers(struct apus_participant *p, const struct apus_re
 
 static void put_writer(struct apus_participant *p, struct apus_writer *w, struct apus_mono now)
 {
-	struct row *r = begin_row(p->stats, APUS_STATS_WRITER, &w->dp->config.guid,
-				  topic_of(w->endpoint), (uint32_t)w->graph.current);
+	struct apus_dp_graph_status graph;
+	struct row *r;
 	uint64_t behind;
 	uint32_t last;
+
+	apus_dp_board_mine(&w->board, &graph);
+	r = begin_row(p->stats, APUS_STATS_WRITER, &w->dp->config.guid, topic_of(w->endpoint),
+		      graph.current);
 
 	if (!r)
 		return;
 	apus_visit_writer_stats(w, put_stat, r);
-	put(r, "status.transitions", w->graph.transitions);
-	put(r, "status.incompatible", w->graph.incompatible);
-	put(r, "status.inconsistent", w->graph.inconsistent);
+	put(r, "status.transitions", graph.transitions);
+	put(r, "status.incompatible", graph.incompatible);
+	put(r, "status.inconsistent", graph.inconsistent);
 	if (!apus_dp_worker_try_turn(w->worker))
 		return;
 	apus_dp_writer_expire(w->dp, now);
@@ -474,11 +478,15 @@ static void put_writer(struct apus_participant *p, struct apus_writer *w, struct
 
 static void put_reader(struct apus_participant *p, struct apus_reader *rd, struct apus_mono now)
 {
-	struct row *r = begin_row(p->stats, APUS_STATS_READER, &rd->dp->config.guid,
-				  topic_of(rd->endpoint), (uint32_t)rd->graph.current);
 	struct apus_dp_liveliness_cursor none = {0, 0};
 	struct apus_dp_liveliness live;
+	struct apus_dp_graph_status graph;
+	struct row *r;
 	apus_instance last;
+
+	apus_dp_board_mine(&rd->board, &graph);
+	r = begin_row(p->stats, APUS_STATS_READER, &rd->dp->config.guid, topic_of(rd->endpoint),
+		      graph.current);
 
 	if (!r)
 		return;
@@ -487,9 +495,9 @@ static void put_reader(struct apus_participant *p, struct apus_reader *rd, struc
 		apus_dp_worker_end_turn(rd->worker);
 	}
 	apus_ctl_domain_visit_reader(rd, put_stat, r);
-	put(r, "status.transitions", rd->graph.transitions);
-	put(r, "status.incompatible", rd->graph.incompatible);
-	put(r, "status.inconsistent", rd->graph.inconsistent);
+	put(r, "status.transitions", graph.transitions);
+	put(r, "status.incompatible", graph.incompatible);
+	put(r, "status.inconsistent", graph.inconsistent);
 	if (!apus_dp_worker_try_turn(rd->worker))
 		return;
 	apus_dp_reader_expire(rd->dp, now);

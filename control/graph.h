@@ -118,8 +118,7 @@ struct apus_ctl_local {
 	struct apus_dp_writer_port *writer_port; /**< writers */
 	struct apus_dp_reader_port *reader_port; /**< readers */
 	const struct apus_type *type;            /**< NULL for built-in endpoints */
-	struct apus_dp_graph_status
-		*status;  /**< details of its statuses are kept here; may be NULL */
+	struct apus_dp_board *board;             /**< its statuses are shown here; may be NULL */
 	uint32_t context; /**< which worker evaluates custom filters for it */
 };
 

@@ -121,10 +121,14 @@ void apus_ctl_graph_tell_incompatible(struct apus_ctl_graph *g, struct apus_ctl_
 		return;
 	endpoint->incompatible_total++;
 	endpoint->incompatible_policy = policy;
-	if (endpoint->local.status) {
-		endpoint->local.status->last_incompatible = other->guid;
+	if (endpoint->local.board) {
+		struct apus_dp_graph_status shown;
+
+		apus_dp_board_mine(endpoint->local.board, &shown);
+		shown.last_incompatible = other->guid;
 		if (policy < APUS_POLICY_COUNT)
-			endpoint->local.status->by_policy[policy]++;
+			shown.by_policy[policy]++;
+		apus_dp_board_write(endpoint->local.board, &shown);
 	}
 	apus_ctl_graph_mark_dirty(g, endpoint, APUS_CTL_DIRTY_STATUS);
 }
@@ -189,9 +193,13 @@ static void note_transition(struct apus_ctl_graph *g, struct apus_ctl_endpoint *
 	e->transitions++;
 	if (!e->is_local)
 		return;
-	if (e->local.status)
-		e->local.status->last_match =
-			endpoint_at(g, e->is_writer ? m->reader : m->writer)->guid;
+	if (e->local.board) {
+		struct apus_dp_graph_status shown;
+
+		apus_dp_board_mine(e->local.board, &shown);
+		shown.last_match = endpoint_at(g, e->is_writer ? m->reader : m->writer)->guid;
+		apus_dp_board_write(e->local.board, &shown);
+	}
 	apus_ctl_graph_mark_dirty(g, e, APUS_CTL_DIRTY_MATCHES);
 }
 

@@ -79,7 +79,7 @@ static int report_matched(const struct apus_dp_board *board, struct apus_observe
 
 	apus_dp_board_read(board, &g);
 	*out = (struct apus_matched_status){
-		.current = (uint32_t)g.current,
+		.current = g.current,
 		.current_change = (int32_t)moved(o, APUS_DP_AT_CURRENT, g.current),
 		.total = g.total,
 		.total_change = moved(o, APUS_DP_AT_MATCHED, g.total),
@@ -102,7 +102,8 @@ static int report_incompatible(const struct apus_dp_board *board, struct apus_ob
 		.last_policy = (int)g.last_policy,
 		.last = g.last_incompatible,
 	};
-	memcpy(out->by_policy, g.by_policy, sizeof(out->by_policy));
+	for (size_t i = 0; i < APUS_POLICY_COUNT; i++)
+		out->by_policy[i] = g.by_policy[i];
 	return out->change != 0;
 }
 

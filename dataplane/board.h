@@ -16,17 +16,17 @@
 
 #include <string.h>
 
-/** Cumulative, except `current`. */
+/** Cumulative, except `current`. Kept small: every endpoint has one. */
 struct apus_dp_graph_status {
-	uint64_t current;
 	uint64_t total;       /* arrivals */
 	uint64_t transitions; /* arrivals and departures */
 	uint64_t incompatible;
 	uint64_t inconsistent;
-	int64_t last_policy; /* enum apus_policy */
 	struct apus_guid last_match;
 	struct apus_guid last_incompatible;
-	uint64_t by_policy[APUS_POLICY_COUNT];
+	uint32_t current;
+	int32_t last_policy;                                 /* enum apus_policy */
+	uint32_t by_policy[(APUS_POLICY_COUNT + 1) / 2 * 2]; /* to a whole number of words */
 };
 
 #define APUS_DP_BOARD_WORDS (sizeof(struct apus_dp_graph_status) / sizeof(uint64_t))
@@ -73,6 +73,18 @@ static inline void apus_dp_board_read(const struct apus_dp_board *b,
 		/* Relaxed: ordered behind the words by their acquire. */
 		after = atomic_load_explicit(&b->version, memory_order_relaxed);
 	} while (before != after || (before & 1));
+	memcpy(status_out, words, sizeof(words));
+}
+
+/** What was shown last, for the one who writes it. */
+static inline void apus_dp_board_mine(const struct apus_dp_board *b,
+				      struct apus_dp_graph_status *status_out)
+{
+	uint64_t words[APUS_DP_BOARD_WORDS];
+
+	for (size_t i = 0; i < APUS_DP_BOARD_WORDS; i++)
+		/* Relaxed: only we write it. */
+		words[i] = atomic_load_explicit(&b->words[i], memory_order_relaxed);
 	memcpy(status_out, words, sizeof(words));
 }
 

@@ -25,7 +25,8 @@ struct apus_condition;
 
 /**
  * The listening of one endpoint. A status goes to the endpoint's own callback, else to the participant's; so
- * there are two watches with disjoint masks, and one cursor serves both.
+ * there are two watches with disjoint masks, and one cursor serves both. Only endpoints that somebody listens to have
+ * one.
  */
 struct apus_dp_listening {
 	struct apus_dp_watch own, inherited;
@@ -43,11 +44,11 @@ struct apus_writer {
 	struct apus_dp_writer *dp;
 	struct apus_dp_worker *worker;
 	const struct apus_type *type;
-	struct apus_wire_keyplan *plan; /* owned */
-	int representation;             /* enum apus_representation */
-	struct apus_wire_fixed fixed;   /* the type's layout under it, if that is fixed */
-	_Atomic bool autodispose;       /* set under control's lock */
-	struct apus_qos qos;            /* complete, without partitions; under control's lock */
+	const struct apus_wire_keyplan *plan; /* shared */
+	int representation;                   /* enum apus_representation */
+	struct apus_wire_fixed fixed;         /* the type's layout under it, if that is fixed */
+	_Atomic bool autodispose;             /* set under control's lock */
+	struct apus_qos qos; /* complete, without partitions; under control's lock */
 	int64_t max_blocking_ns;
 	struct apus_dp_batch_time batch_time;
 	uint32_t loan_max;
@@ -56,12 +57,12 @@ struct apus_writer {
 	uint32_t fork_count; /* of its maker; see apus_dp_alive() */
 	struct apus_participant *participant;
 	struct apus_ctl_endpoint *endpoint;
-	struct apus_publisher *publisher;  /* NULL: a group of its own */
-	struct apus_writer *next, **link;  /* the participant's list */
-	struct apus_dp_graph_status graph; /* under control's lock */
-	struct apus_dp_board board;        /* the same for everybody */
-	struct apus_dp_listening listening;
-	struct apus_condition *conditions; /* under control's lock */
+	struct apus_publisher *publisher;    /* NULL: a group of its own */
+	struct apus_writer *next, **link;    /* the participant's list */
+	struct apus_dp_board board;          /* written under control's lock */
+	struct apus_dp_listening *listening; /* NULL: nobody listens; under the listeners' lock */
+	bool deaf;                           /* likewise: being deleted */
+	struct apus_condition *conditions;   /* under control's lock */
 	char topic[];
 };
 
@@ -80,9 +81,9 @@ struct apus_reader {
 	struct apus_ctl_endpoint *endpoint;
 	struct apus_subscriber *subscriber; /* NULL: a group of its own */
 	struct apus_reader *next, **link;
-	struct apus_dp_graph_status graph; /* as in struct apus_writer */
-	struct apus_dp_board board;
-	struct apus_dp_listening listening;
+	struct apus_dp_board board; /* as in struct apus_writer */
+	struct apus_dp_listening *listening;
+	bool deaf;
 	struct apus_condition *conditions;
 	const char *topic;
 };

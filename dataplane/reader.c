@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A reader's life: its memory, and the slots payloads lie in; see reader.h. */
 #include "dataplane/group.h"
+#include "dataplane/keyplan.h"
 #include "dataplane/reader_internal.h"
 
 #include <stdlib.h>
@@ -116,22 +117,6 @@ static int create_pool(struct apus_dp_reader *r, uint32_t slot_count)
 				  slot_count, r->worker->config.segment_flags);
 }
 
-/* A type has a few keys, a plan has room for 128. */
-int apus_dp_keyplan_create(const struct apus_type *type, size_t limit_bytes,
-			   struct apus_wire_keyplan **plan_out)
-{
-	struct apus_wire_keyplan plan;
-	int rc = apus_wire_keyplan_init(&plan, type, limit_bytes);
-
-	if (rc != 0)
-		return rc;
-	*plan_out = malloc(apus_wire_keyplan_bytes(&plan));
-	if (!*plan_out)
-		return APUS_ENOMEM;
-	memcpy(*plan_out, &plan, apus_wire_keyplan_bytes(&plan));
-	return 0;
-}
-
 /* Everything a reader with a history has and one with a sink has not. */
 static int create_history(struct apus_dp_reader *r)
 {
@@ -139,7 +124,7 @@ static int create_history(struct apus_dp_reader *r)
 	uint32_t entries;
 	int rc;
 
-	rc = apus_dp_keyplan_create(r->config.type, APUS_DP_KEY_BYTES_MAX, &r->plan);
+	rc = apus_dp_keyplan_acquire(r->config.type, APUS_DP_KEY_BYTES_MAX, &r->plan);
 	if (rc == 0)
 		rc = create_inbox(r);
 	if (rc != 0)
@@ -242,7 +227,7 @@ void apus_dp_reader_destroy(struct apus_dp_reader *reader)
 	free(reader->slot_payload_bytes);
 	free(reader->key_slots);
 	free(reader->lents);
-	free(reader->plan);
+	apus_dp_keyplan_release(reader->plan);
 	free(reader->held_memory);
 	free(reader->assemblies);
 	free(reader->assembly_bits);

@@ -216,7 +216,7 @@ struct apus_dp_reader {
 	struct apus_dp_worker *worker;
 	struct apus_dp_reader_config config;
 	struct apus_eid eid;
-	struct apus_wire_keyplan *plan; /* owned; NULL with a sink */
+	const struct apus_wire_keyplan *plan; /* shared; NULL with a sink */
 	struct apus_dp_inbox inbox;
 	uint8_t filter_signature[16]; /* of the inbox's filter */
 	void *inbox_memory;
@@ -274,11 +274,6 @@ struct apus_dp_local_sample {
 	bool filter_passed; /* known of the reader's present filter */
 	struct apus_dp_marks marks;
 };
-
-/** Prepares a plan of keys as apus_wire_keyplan_init(), cut to what it uses; to be freed. Errors of that, and
- *  APUS_ENOMEM. */
-int apus_dp_keyplan_create(const struct apus_type *type, size_t limit_bytes,
-			   struct apus_wire_keyplan **plan_out);
 
 /** What of a reader's rules may change while it lives; nanoseconds. */
 struct apus_dp_reader_timing {

@@ -268,7 +268,8 @@ struct apus_listener {
 /**
  * Sets, replaces or (NULL) removes the listener of a writer or reader; copied. When it returns, the old one is
  * not running and will not be called again (unless the caller is that callback).
- * Returns 0, APUS_EINVAL (no such worker; a callback that this kind of entity never calls), APUS_ECLOSED.
+ * Returns 0, APUS_EINVAL (no such worker; a callback that this kind of entity never calls), APUS_ENOMEM (nothing
+ * has changed), APUS_ECLOSED.
  */
 APUS_API int apus_writer_set_listener(struct apus_writer *writer,
 				      const struct apus_listener *listener);
