@@ -116,7 +116,7 @@ static bool has_lost(const struct apus_dp_reader_state *s, apus_seq seq)
 	if (s->window.lost == UINT64_MAX && seq != s->last_admitted + 1)
 		return true;
 	return s->window.lost + s->window.lost_pending != s->lost_before ||
-	       (!s->reliable && seq > s->window.next);
+	       (!s->reliable && apus_dp_window_skips(&s->window, seq));
 }
 
 static void note_admitted(struct apus_dp_reader_state *s, apus_seq seq)
@@ -125,8 +125,8 @@ static void note_admitted(struct apus_dp_reader_state *s, apus_seq seq)
 	s->damaged = false;
 	/* What a best-effort window skips it books only when this number is settled. */
 	s->lost_before = s->window.lost + s->window.lost_pending;
-	if (!s->reliable && !s->local && !s->shm && seq > s->window.next)
-		s->lost_before += (uint64_t)(seq - s->window.next);
+	if (!s->reliable && !s->local && !s->shm)
+		s->lost_before += apus_dp_window_skips(&s->window, seq);
 }
 
 static void tell_available(struct apus_dp_reader *r)

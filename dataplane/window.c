@@ -104,11 +104,6 @@ static apus_seq seq_max(apus_seq a, apus_seq b)
 	return a > b ? a : b;
 }
 
-static void lost_add(uint64_t *lost, uint64_t n)
-{
-	*lost = *lost + n < *lost ? UINT64_MAX : *lost + n;
-}
-
 /* ---- moving --------------------------------------------------------------------------------- */
 
 /** Moves `next` over the settled numbers that follow it directly. */
@@ -239,7 +234,7 @@ static void appeared(struct apus_dp_window *w, apus_seq seq)
 	if (!w->started || (seq < w->next && w->start_movable))
 		start_at(w, seq, false);
 	w->highest = seq_max(w->highest, seq);
-	lost_add(&w->lost, w->lost_pending);
+	apus_dp_window_add_lost(&w->lost, w->lost_pending);
 	w->lost_pending = 0;
 }
 
@@ -308,16 +303,6 @@ enum apus_dp_seq_verdict apus_dp_window_check(const struct apus_dp_window *w, ap
 	return APUS_DP_SEQ_NEW_OUT_OF_ORDER;
 }
 
-/** Best effort: numbers only rise, and what is skipped is lost. */
-static void best_effort_pass(struct apus_dp_window *w, apus_seq seq)
-{
-	if (w->started && seq > w->next)
-		lost_add(&w->lost, (uint64_t)(seq - w->next));
-	w->started = true;
-	w->highest = seq_max(w->highest, seq);
-	w->next = seq + 1;
-}
-
 /** Settles one number of the window. */
 static void settle(struct apus_dp_window *w, apus_seq seq)
 {
@@ -342,7 +327,7 @@ void apus_dp_window_reject(struct apus_dp_window *w, apus_seq seq)
 void apus_dp_window_done(struct apus_dp_window *w, apus_seq seq)
 {
 	if (!w->reliable) {
-		best_effort_pass(w, seq);
+		apus_dp_window_pass(w, seq);
 		return;
 	}
 	appeared(w, seq);
@@ -366,7 +351,7 @@ bool apus_dp_window_refuse(struct apus_dp_window *w, apus_seq seq)
 	bool first;
 
 	if (!w->reliable) {
-		best_effort_pass(w, seq);
+		apus_dp_window_pass(w, seq);
 		return true;
 	}
 	appeared(w, seq);
@@ -396,17 +381,6 @@ bool apus_dp_window_ready(const struct apus_dp_window *w, apus_seq *seq_out)
 	return true;
 }
 
-/** A GAP for a best-effort reader: what it names is not lost. */
-static bool best_effort_gap(struct apus_dp_window *w, apus_seq start, apus_seq end)
-{
-	/* A larger one is not worth believing: nothing would ever take it back. */
-	if (!w->started || start > w->next || end <= w->next ||
-	    end - w->next > APUS_DP_WINDOW_NUMBERS)
-		return false;
-	w->next = end;
-	return true;
-}
-
 bool apus_dp_window_gap(struct apus_dp_window *w, apus_seq start,
 			const struct apus_wire_seqset *list)
 {
@@ -416,8 +390,10 @@ bool apus_dp_window_gap(struct apus_dp_window *w, apus_seq start,
 
 	if (start < 1 || list->base < start || start > APUS_DP_SEQ_MAX)
 		return false;
-	if (!w->reliable)
-		return best_effort_gap(w, start, end);
+	if (!w->reliable) {
+		apus_dp_window_note_gap(w, start, list);
+		return false;
+	}
 	if (!w->started)
 		start_at(w, start, false);
 	before = w->next;
@@ -426,7 +402,7 @@ bool apus_dp_window_gap(struct apus_dp_window *w, apus_seq start,
 		if (end + i <= APUS_DP_SEQ_MAX && apus_wire_bit_test(list->bitmap, i))
 			lost += give_up(w, end + i, end + i + 1, false);
 	}
-	lost_add(&w->lost, lost);
+	apus_dp_window_add_lost(&w->lost, lost);
 	note_jump(w, before);
 	return w->next != before;
 }
@@ -495,7 +471,7 @@ static void lose_below(struct apus_dp_window *w, apus_seq first)
 	uint64_t lost = give_up(w, w->next, first, true);
 
 	if (owed)
-		lost_add(large ? &w->lost_pending : &w->lost, lost);
+		apus_dp_window_add_lost(large ? &w->lost_pending : &w->lost, lost);
 }
 
 unsigned apus_dp_window_heartbeat(struct apus_dp_window *w, apus_seq first, apus_seq last,
@@ -518,7 +494,7 @@ unsigned apus_dp_window_heartbeat(struct apus_dp_window *w, apus_seq first, apus
 		if (restore(w, first, last))
 			result |= APUS_DP_HB_RESTORED;
 	} else {
-		lost_add(&w->lost, w->lost_pending);
+		apus_dp_window_add_lost(&w->lost, w->lost_pending);
 		w->lost_pending = 0;
 		if (first > w->next)
 			lose_below(w, first);

@@ -35,6 +35,10 @@
  * after a jump of more than JUMP numbers is believed when a window's worth has followed it: until
  * then such a HEARTBEAT, if it denies the jump, takes the window back to where the jump began. Losses larger
  * than the window are counted only when a later DATA or HEARTBEAT confirms them.
+ *
+ * Best effort (window_best_effort.c). Numbers only rise, and what a sample skips is lost, but for what a GAP named
+ * before it. A GAP moves nothing: it is remembered until a sample follows it. So one that lies costs nothing,
+ * however far it reaches: a sample that it names takes it back.
  */
 #ifndef APUS_DATAPLANE_WINDOW_H
 #define APUS_DATAPLANE_WINDOW_H
@@ -78,10 +82,11 @@ enum apus_dp_seq_verdict {
 
 /** State; fields are private except where a comment says otherwise. */
 struct apus_dp_window {
-	apus_seq next;          /* readable */
-	apus_seq highest;       /* readable; 0 = none known */
-	apus_seq delivered_end; /* one above the highest number delivered or first owed */
-	apus_seq far_first, far_end;
+	apus_seq next;               /* readable */
+	apus_seq highest;            /* readable; 0 = none known */
+	apus_seq delivered_end;      /* one above the highest number delivered or first owed */
+	apus_seq far_first, far_end; /* best effort: the GAP that is remembered */
+	uint64_t skipped; /* best effort: numbers below far_first that earlier ones named */
 	apus_seq jump_from, jump_to; /* the earliest large jump not confirmed yet; 0 = none */
 	uint32_t since_jump;         /* numbers delivered since, up to NUMBERS */
 	bool denied;                 /* a HEARTBEAT is to tell whether there was that jump */
@@ -152,6 +157,22 @@ static inline uint32_t apus_dp_window_index(apus_seq seq)
 
 /** True if a sample is held (its sample is with the caller, to be given back on unmatch). */
 bool apus_dp_window_is_held(const struct apus_dp_window *w, apus_seq seq);
+
+/** `*lost` and n more; stays at the most it can hold. */
+static inline void apus_dp_window_add_lost(uint64_t *lost, uint64_t n)
+{
+	*lost = *lost + n < *lost ? UINT64_MAX : *lost + n;
+}
+
+/* window_best_effort.c; for a window that is not reliable. */
+
+/** The sample `seq`, which check() called new, has come, whatever became of it: it is the newest. */
+void apus_dp_window_pass(struct apus_dp_window *w, apus_seq seq);
+/** How many numbers pass() will count as lost, `seq` being new. */
+uint64_t apus_dp_window_skips(const struct apus_dp_window *w, apus_seq seq);
+/** Remembers a GAP; arguments as of apus_dp_window_gap(), and consistent. */
+void apus_dp_window_note_gap(struct apus_dp_window *w, apus_seq start,
+			     const struct apus_wire_seqset *list);
 
 /**
  * GAP: [start, list->base) and the numbers of the list are irrelevant (RTPS 2.5 §8.3.7.4). Held samples

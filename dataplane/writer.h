@@ -120,8 +120,10 @@ struct apus_dp_writer_state {
 	/** Everything up to here is acknowledged (local: delivered). Kept only while it owes an
 	 *  acknowledgement: see apus_dp_writer_acked_by(). */
 	apus_seq acked;
-	apus_seq owed_last;     /* the newest number it has to acknowledge */
-	apus_seq covered;       /* lazy: up to here it was sent everything, or told of it */
+	apus_seq owed_last; /* the newest number it has to acknowledge */
+	/** Lazy: up to here it was sent everything, or told of it. Best effort: see its destination's, of which this
+	 *  is a copy while destinations are derived. */
+	apus_seq covered;
 	apus_seq confirmed;     /* up to here it has said itself that it is done */
 	uint64_t pending_bytes; /* lazy: of what it was sent and has not acknowledged */
 	/** Samples from `filtered_from` to before `filtered_to` were judged by its filter. */
@@ -196,12 +198,14 @@ struct apus_dp_destination {
 	struct apus_eid eid;  /* of the reader if it is the only one, else 0 */
 	bool one_participant; /* `prefix` is valid */
 	bool reliable;        /* some reader acknowledges */
+	bool best_effort;     /* some reader does not */
 	bool hash_only_dispose;
-	bool inline_qos;                 /* some reader wants key hash and QoS with every sample */
-	bool filtered;                   /* every reader has a predicate: a sample may stay here */
-	bool filter_info;                /* some reader's samples carry the verdict of its filter */
-	uint32_t first_state;            /* some reader of it, for the heartbeat decision */
-	uint64_t visited;                /* the send that has chosen it last */
+	bool inline_qos;      /* some reader wants key hash and QoS with every sample */
+	bool filtered;        /* every reader has a predicate: a sample may stay here */
+	bool filter_info;     /* some reader's samples carry the verdict of its filter */
+	apus_seq covered;     /* best effort: up to here everything was sent there, or told of */
+	uint32_t first_state; /* some reader of it, for the heartbeat decision */
+	uint64_t visited;     /* the send that has chosen it last */
 	uint32_t first_idx, state_count; /* its readers: of writer_filtering.by_destination */
 	struct apus_dp_recent repaired;  /* what a group was sent again */
 };

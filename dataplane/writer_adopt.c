@@ -58,6 +58,7 @@ static void begin_state(struct apus_dp_writer *w, struct apus_dp_writer_state *s
 	s->guid = m->guid;
 	s->prefix = apus_guid_prefix(&m->guid);
 	s->eid = apus_guid_eid(&m->guid);
+	s->destination = UINT32_MAX;
 	s->reliable = m->reliable && w->config.reliable;
 	apus_dp_writer_push_begin(s);
 	s->window_bytes = APUS_DP_WINDOW_FIRST_BYTES;
@@ -216,6 +217,9 @@ static void add_destination(struct apus_dp_writer *w, uint32_t idx, const struct
 		d->eid.value = 0;
 		d->filtered = d->filtered && (s->predicate || w->config.directed);
 		d->reliable |= s->reliable;
+		d->best_effort |= !s->reliable;
+		if (!s->reliable && s->covered < d->covered)
+			d->covered = s->covered;
 		d->hash_only_dispose &= s->hash_only_dispose;
 		d->inline_qos |= s->inline_qos;
 		d->filter_info |= s->filter_info;
@@ -232,6 +236,8 @@ static void add_destination(struct apus_dp_writer *w, uint32_t idx, const struct
 		.eid = s->eid,
 		.one_participant = true,
 		.reliable = s->reliable,
+		.best_effort = !s->reliable,
+		.covered = s->reliable ? w->sent : s->covered,
 		.filtered = s->predicate || w->config.directed,
 		.hash_only_dispose = s->hash_only_dispose,
 		.inline_qos = s->inline_qos,
@@ -261,6 +267,7 @@ static void derive_destinations(struct apus_dp_writer *w)
 void apus_dp_writer_derive(struct apus_dp_writer *w)
 {
 	apus_dp_writer_owing_sync(w);
+	apus_dp_writer_keep_covered(w);
 	apus_dp_writer_derive_indexed(w);
 	w->destination_count = 0;
 	w->local_count = 0;

@@ -334,31 +334,49 @@ bool apus_dp_writer_wanted(const struct apus_dp_writer *w, uint32_t slot, uint32
 	return false;
 }
 
-void apus_dp_writer_note_sample(struct apus_dp_writer *w, uint32_t slot, uint32_t destination)
+void apus_dp_writer_keep_covered(struct apus_dp_writer *w)
 {
-	const struct apus_dp_destination *d = &w->destinations[destination];
-	apus_seq seq = w->cache.entries[slot].seq;
-
-	for (uint32_t i = 0; d->reliable && i < d->state_count; i++) {
-		struct apus_dp_writer_state *s = apus_dp_writer_behind(w, destination, i);
+	for (uint32_t i = 0; i < w->match_count; i++) {
+		struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
 		if (!s->reliable)
-			continue;
-		if (s->lazy) {
-			apus_dp_writer_cover(w, s, seq - 1);
-			s->covered = seq;
-		}
-		if (s->predicate && apus_dp_writer_is_rejected(w, slot, (uint32_t)(s - w->states)))
-			continue;
-		apus_dp_writer_owes(w, s, seq);
-		apus_dp_writer_window_sent(w, s, slot);
+			s->covered = s->destination == UINT32_MAX
+					     ? w->sent
+					     : w->destinations[s->destination].covered;
 	}
 }
 
-void apus_dp_writer_note_marker(struct apus_dp_writer *w, apus_seq seq, uint32_t destination)
+/* What was left out before number `seq` goes in front of it, into its datagram: who gets that one hears of these.
+ * Everybody behind the address can be told at once where no reader is reliable; one that is, and not served yet,
+ * would take it for irrelevant to itself. */
+static void cover_best_effort(struct apus_dp_writer *w, struct apus_dp_destination *d, apus_seq seq)
 {
-	const struct apus_dp_destination *d = &w->destinations[destination];
+	apus_seq start = d->covered + 1;
 
+	d->covered = seq;
+	if (APUS_LIKELY(start >= seq))
+		return;
+	if (d->state_count == 1 || !w->config.reliable) {
+		apus_dp_writer_gap_to(w, &d->addr, d->one_participant ? &d->prefix : NULL, d->eid,
+				      start, seq);
+		return;
+	}
+	for (uint32_t i = 0; i < d->state_count; i++) {
+		const struct apus_dp_writer_state *s =
+			&w->states[w->filtering.by_destination[d->first_idx + i]];
+
+		if (!s->reliable)
+			apus_dp_writer_gap_to(w, &d->addr, &s->prefix, s->eid, start, seq);
+	}
+}
+
+void apus_dp_writer_note(struct apus_dp_writer *w, apus_seq seq, uint32_t slot,
+			 uint32_t destination)
+{
+	struct apus_dp_destination *d = &w->destinations[destination];
+
+	if (d->best_effort)
+		cover_best_effort(w, d, seq);
 	for (uint32_t i = 0; d->reliable && i < d->state_count; i++) {
 		struct apus_dp_writer_state *s = apus_dp_writer_behind(w, destination, i);
 
@@ -368,7 +386,12 @@ void apus_dp_writer_note_marker(struct apus_dp_writer *w, apus_seq seq, uint32_t
 			apus_dp_writer_cover(w, s, seq - 1);
 			s->covered = seq;
 		}
+		if (slot != APUS_SHM_NO_SLOT && s->predicate &&
+		    apus_dp_writer_is_rejected(w, slot, (uint32_t)(s - w->states)))
+			continue;
 		apus_dp_writer_owes(w, s, seq);
+		if (slot != APUS_SHM_NO_SLOT)
+			apus_dp_writer_window_sent(w, s, slot);
 	}
 }
 

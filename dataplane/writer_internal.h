@@ -89,11 +89,12 @@ static inline struct apus_dp_writer_state *apus_dp_writer_behind(const struct ap
 {
 	return &w->states[w->filtering.by_destination[w->destinations[destination].first_idx + i]];
 }
-/** A sample is about to be sent to the readers behind a destination: they are told of what they reject before
- *  it, and owe an acknowledgement. */
-void apus_dp_writer_note_sample(struct apus_dp_writer *w, uint32_t slot, uint32_t destination);
-/** The same for the end of a set, which is for all. */
-void apus_dp_writer_note_marker(struct apus_dp_writer *w, apus_seq seq, uint32_t destination);
+/** Number `seq` is about to be sent to the readers behind a destination: they are told of what they reject before
+ *  it, and owe an acknowledgement. slot: of the sample, or APUS_SHM_NO_SLOT for the end of a set, which is for all. */
+void apus_dp_writer_note(struct apus_dp_writer *w, apus_seq seq, uint32_t slot,
+			 uint32_t destination);
+/** Before destinations are derived anew: their best-effort readers keep what they have been told. */
+void apus_dp_writer_keep_covered(struct apus_dp_writer *w);
 /** Before numbers from last + 1 on are looked at: `acked` of the readers behind a destination becomes valid. */
 static inline void apus_dp_writer_settle_behind(struct apus_dp_writer *w, uint32_t destination,
 						apus_seq last)
@@ -180,6 +181,11 @@ static inline bool apus_dp_writer_unproved(const struct apus_dp_writer *w,
 	return w->config.proof_secret && s->awaited;
 }
 
+/** Says at an address that numbers start … end - 1 are irrelevant to a reader there; 0: to all of them. dest: the
+ *  participant, or NULL. */
+void apus_dp_writer_gap_to(struct apus_dp_writer *w, const struct apus_dp_addr *to,
+			   const struct apus_prefix *dest, struct apus_eid reader, apus_seq start,
+			   apus_seq end);
 /** Says to one reader that numbers start … end - 1 are irrelevant to it. */
 void apus_dp_writer_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
 			apus_seq start, apus_seq end);

@@ -142,26 +142,30 @@ static bool wants_answer(const struct apus_dp_writer *w, const struct apus_dp_de
 		(d->filtered || passes(from, w->sent, 4)));
 }
 
-void apus_dp_writer_put_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
-			    struct apus_dp_gap_run *run)
+void apus_dp_writer_gap_to(struct apus_dp_writer *w, const struct apus_dp_addr *to,
+			   const struct apus_prefix *dest, struct apus_eid reader, apus_seq start,
+			   apus_seq end)
 {
 	struct apus_wire_gap gap = {
-		.reader = s->eid, .writer = w->eid, .start = run->start, .set = {.base = run->end}};
+		.reader = reader, .writer = w->eid, .start = start, .set = {.base = end}};
 
-	if (run->start == 0)
-		return;
-	if (apus_wire_gap(apus_dp_out_at(&w->worker->out, &s->addr, &s->prefix, APUS_DP_GAP_BYTES),
-			  &gap) == 0)
+	if (apus_wire_gap(apus_dp_out_at(&w->worker->out, to, dest, APUS_DP_GAP_BYTES), &gap) == 0)
 		apus_counter_add(&w->counters.gaps, 1);
-	run->start = 0;
 }
 
 void apus_dp_writer_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
 			apus_seq start, apus_seq end)
 {
-	struct apus_dp_gap_run run = {start, end};
+	apus_dp_writer_gap_to(w, &s->addr, &s->prefix, s->eid, start, end);
+}
 
-	apus_dp_writer_put_gap(w, s, &run);
+void apus_dp_writer_put_gap(struct apus_dp_writer *w, const struct apus_dp_writer_state *s,
+			    struct apus_dp_gap_run *run)
+{
+	if (run->start == 0)
+		return;
+	apus_dp_writer_gap(w, s, run->start, run->end);
+	run->start = 0;
 }
 
 void apus_dp_writer_send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i,
@@ -170,7 +174,7 @@ void apus_dp_writer_send_one(struct apus_dp_writer *w, uint32_t slot, uint32_t i
 	const struct apus_dp_destination *d = &w->destinations[i];
 	const struct apus_prefix *dest = d->one_participant ? &d->prefix : NULL;
 
-	apus_dp_writer_note_sample(w, slot, i);
+	apus_dp_writer_note(w, w->cache.entries[slot].seq, slot, i);
 	if (!apus_dp_writer_is_large(w, slot)) {
 		const struct apus_dp_writer_target target = {
 			.to = &d->addr,
@@ -200,7 +204,7 @@ static void send_markers(struct apus_dp_writer *w, uint32_t destination, apus_se
 	const struct apus_dp_marker *m;
 
 	while (w->marker_count && (m = apus_dp_writer_marker(w, *next, below - 1))) {
-		apus_dp_writer_note_marker(w, m->seq, destination);
+		apus_dp_writer_note(w, m->seq, NONE, destination);
 		apus_dp_writer_put_marker(w, m, &d->addr, dest, d->eid);
 		f->heartbeat = true;
 		*next = m->seq + 1;

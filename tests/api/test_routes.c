@@ -332,6 +332,7 @@ static void filter_best_effort(struct run *c)
 	take(c, c->r[0]);
 	write_all(c, w, 1, 101, 102);
 	take(c, c->r[0]);
+	statuses(c, 0);
 }
 
 static void query(struct run *c)

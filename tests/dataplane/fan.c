@@ -205,7 +205,13 @@ static void compile_all(struct fan *fan, fan_expression_fn *expression)
 	free(filters);
 }
 
-static void publish(struct fan *fan, fan_expression_fn *expression, bool reliable)
+static bool is_reliable(const struct fan *fan, uint32_t reader)
+{
+	return fan->writer->config.reliable &&
+	       (fan->best_effort_every == 0 || reader % fan->best_effort_every != 0);
+}
+
+static void publish(struct fan *fan, fan_expression_fn *expression)
 {
 	static uint64_t generation;
 	uint64_t retired;
@@ -224,8 +230,11 @@ static void publish(struct fan *fan, fan_expression_fn *expression, bool reliabl
 		to.ip[13] = (uint8_t)(address >> 16);
 		to.ip[14] = (uint8_t)(address >> 8);
 		to.ip[15] = (uint8_t)address;
-		fan->snapshot->match[i] = (struct apus_dp_reader_match){
-			.guid = guid_of(i), .match_id = i + 1, .reliable = reliable, .unicast = to};
+		fan->snapshot->match[i] =
+			(struct apus_dp_reader_match){.guid = guid_of(i),
+						      .match_id = i + 1,
+						      .reliable = is_reliable(fan, i),
+						      .unicast = to};
 		if (fan->local) {
 			fan->snapshot->match[i].guid = local_guid_of(i);
 			fan->snapshot->match[i].unicast.family = 0;
@@ -259,6 +268,7 @@ void fan_init(struct fan *fan, uint32_t count, fan_expression_fn *expression, vo
 	fan->queue.mtu_bytes = 1472;
 	fan->count = count;
 	fan->per_address = options->per_address ? options->per_address : 1;
+	fan->best_effort_every = options->best_effort_every;
 	fan->user = user;
 	fan->local = options->local;
 	fan->unaware = options->unaware;
@@ -268,9 +278,11 @@ void fan_init(struct fan *fan, uint32_t count, fan_expression_fn *expression, vo
 	if (apus_wire_keyplan_init(&fan->plan, &apus_shape_type, 0) != 0)
 		abort();
 	make_worker(fan, count, options);
-	publish(fan, expression, options->reliable);
+	publish(fan, expression);
 	/* One answer derives everything anew, which all at once would do as well: so they answer in silence. */
 	for (uint32_t i = 0; options->reliable && i + 1 < count; i++) {
+		if (!is_reliable(fan, i))
+			continue;
 		fan->writer->states[i].awaited = false;
 		fan->writer->states[i].heard = fan->now;
 		fan->writer->states[i].ack_count = 1;
@@ -284,7 +296,7 @@ void fan_refilter(struct fan *fan, fan_expression_fn *expression)
 {
 	struct fan old = *fan;
 
-	publish(fan, expression, fan->writer->config.reliable);
+	publish(fan, expression);
 	old.count = fan->count;
 	drop_filters(&old);
 }

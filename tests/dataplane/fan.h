@@ -24,6 +24,8 @@ struct fan_options {
 	uint32_t batch_bytes;
 	bool local;   /* readers of the writer's worker, which keep the last sample */
 	bool unaware; /* these: the writer does not know their filters */
+	uint32_t
+		best_effort_every; /* of a reliable writer: so many readers apart one is not reliable; 0: none */
 };
 
 struct fan {
@@ -40,7 +42,7 @@ struct fan {
 	struct apus_ctl_filter_term *terms;
 	struct apus_wire_keyplan plan;
 	struct apus_mono now;
-	uint32_t count, per_address;
+	uint32_t count, per_address, best_effort_every;
 	uint64_t datagrams;
 	/* A datagram to an address (of readers address * per_address …); NULL: they vanish. */
 	void (*hear)(struct fan *fan, uint32_t address, const uint8_t *bytes, uint32_t length);

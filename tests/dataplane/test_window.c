@@ -523,7 +523,8 @@ static void best_effort(void **state)
 	assert_int_equal(apus_dp_window_check(&w, 50000), APUS_DP_SEQ_NEW_IN_ORDER);
 	apus_dp_window_done(&w, 53);
 	assert_int_equal(w.lost, 2);
-	assert_true(gap(&w, 54, 60));
+	assert_false(gap(&w, 54, 60));
+	assert_int_equal(w.next, 54);
 	apus_dp_window_done(&w, 60);
 	assert_int_equal(w.lost, 2);
 	assert_true(apus_dp_window_refuse(&w, 61));
@@ -532,6 +533,156 @@ static void best_effort(void **state)
 			 APUS_DP_HB_LIVELINESS);
 	assert_false(apus_dp_window_has_missing(&w));
 	assert_int_equal(w.next, 62);
+}
+
+static uint64_t rng_state;
+
+static uint32_t rnd(uint32_t n)
+{
+	rng_state ^= rng_state << 13;
+	rng_state ^= rng_state >> 7;
+	rng_state ^= rng_state << 17;
+	return (uint32_t)((rng_state >> 20) % n);
+}
+
+/** A best-effort window that has had sample 10. */
+static struct apus_dp_window best_effort_at_10(void)
+{
+	struct apus_dp_window w;
+
+	apus_dp_window_init(&w, false, APUS_DP_FROM_MATCH);
+	gap(&w, 1, 7); /* before anything has come it says nothing */
+	apus_dp_window_done(&w, 10);
+	assert_int_equal(w.lost, 0);
+	return w;
+}
+
+static void pass(struct apus_dp_window *w, apus_seq seq, uint64_t lost)
+{
+	uint64_t before = w->lost;
+
+	assert_int_equal(apus_dp_window_check(w, seq), APUS_DP_SEQ_NEW_IN_ORDER);
+	assert_int_equal(apus_dp_window_skips(w, seq), lost);
+	apus_dp_window_done(w, seq);
+	assert_int_equal(w->lost - before, lost);
+	assert_int_equal(w->next, seq + 1);
+}
+
+/** What a GAP names in front of a sample is not lost, however much it is; what it does not name is. */
+static void best_effort_gaps_before_samples(void **state)
+{
+	const apus_seq far = (apus_seq)1 << 40;
+	struct apus_wire_seqset list = {.base = 16, .num_bits = 8};
+	struct apus_dp_window w = best_effort_at_10();
+
+	(void)state;
+	gap(&w, 11, far);
+	pass(&w, far, 0);
+	gap(&w, far + 1, far + 2000);
+	pass(&w, far + 2000, 0);
+	pass(&w, far + 2002, 1); /* no GAP any more */
+
+	w = best_effort_at_10();
+	gap(&w, 13, 20); /* 11, 12 were sent and have not come; nor has 20 */
+	pass(&w, 21, 3);
+	gap(&w, 5, 30); /* begins below */
+	pass(&w, 30, 0);
+	gap(&w, 20, 25); /* late */
+	pass(&w, 32, 1);
+
+	/* Several, in order, for a sample with 14 between them lost; bits of a list. */
+	w = best_effort_at_10();
+	gap(&w, 11, 14);
+	list.bitmap[0] = 0x50000000; /* 17, 19 */
+	assert_false(apus_dp_window_gap(&w, 15, &list));
+	pass(&w, 22, 5); /* 14, 16, 18, 20, 21 */
+
+	/* A sample in front of a range leaves it as it is. */
+	w = best_effort_at_10();
+	gap(&w, 11, 13);
+	gap(&w, 16, 20);
+	pass(&w, 14, 1);
+	pass(&w, 20, 1);
+	/* The same range again, and grown. */
+	gap(&w, 21, 25);
+	gap(&w, 21, 25);
+	gap(&w, 21, 28);
+	pass(&w, 29, 1);
+	/* Refused samples are passed like others. */
+	gap(&w, 30, 40);
+	assert_true(apus_dp_window_refuse(&w, 40));
+	assert_int_equal(w.lost, 3);
+}
+
+/** Forged: whatever is named, the samples come, and what they skip is lost but for what true GAPs name. */
+static void best_effort_forged_gaps(void **state)
+{
+	const apus_seq far = (apus_seq)1 << 40;
+	struct apus_wire_seqset end = {.base = INT64_MAX, .num_bits = 256};
+	struct apus_dp_window w = best_effort_at_10();
+
+	(void)state;
+	memset(end.bitmap, 0xff, sizeof(end.bitmap));
+	gap(&w, 2, far);
+	pass(&w, 11, 0);
+	gap(&w, 2, far);
+	pass(&w, 14, 2); /* 14 itself denies it */
+	pass(&w, 17, 2); /* and it is forgotten */
+	/* In front of a true one. */
+	gap(&w, 2, far);
+	gap(&w, 20, 25);
+	pass(&w, 25, 2);
+	/* Behind where the samples are: in force until they get there. */
+	gap(&w, 30, far);
+	gap(&w, 26, 28);
+	pass(&w, 29, 1);
+	gap(&w, 40, far);
+	pass(&w, 32, 2);
+	pass(&w, 45, 12);
+	assert_false(apus_dp_window_gap(&w, APUS_DP_SEQ_MAX, &end));
+	assert_false(apus_dp_window_gap(&w, 46, &end));
+	pass(&w, 47, 1);
+	assert_false(gap(&w, 0, far));
+	assert_false(gap(&w, 60, 50));
+	assert_false(gap(&w, -5, 50));
+	pass(&w, 49, 1);
+	pass(&w, APUS_DP_SEQ_MAX, (uint64_t)(APUS_DP_SEQ_MAX - 50));
+	assert_int_equal(apus_dp_window_check(&w, APUS_DP_SEQ_MAX + 1), APUS_DP_SEQ_BEYOND);
+}
+
+/** A writer that filters, each of whose datagrams, a GAP and a sample, may be lost: then what it spoke of is. With
+ *  forged GAPs between them every sample is taken all the same, and no more than that is lost. */
+static void best_effort_stream(bool forged)
+{
+	struct apus_dp_window w = best_effort_at_10();
+	apus_seq seq = 10;
+	uint64_t lost = 0;
+
+	rng_state = 7;
+	for (int i = 0; i < 100000; i++) {
+		apus_seq run = rnd(3) ? rnd(4) : rnd(5000);
+
+		if (forged && rnd(4) == 0)
+			gap(&w, w.next + rnd(30), (apus_seq)1 << (20 + rnd(20)));
+		seq += run + 1;
+		if (rnd(5) == 0) {
+			lost += (uint64_t)run + 1;
+			continue;
+		}
+		if (run)
+			gap(&w, seq - run, seq);
+		if (forged && apus_dp_window_skips(&w, seq) < lost)
+			lost = apus_dp_window_skips(&w, seq);
+		pass(&w, seq, lost);
+		lost = 0;
+	}
+}
+
+static void best_effort_random(void **state)
+{
+	(void)state;
+	best_effort_stream(false);
+	best_effort_stream(true);
 }
 
 /* ---- random operations against a model ------------------------------------------------------ */
@@ -549,16 +700,6 @@ struct model {
 	uint64_t lost, pending;
 	bool heartbeat_seen;
 };
-
-static uint64_t rng_state;
-
-static uint32_t rnd(uint32_t n)
-{
-	rng_state ^= rng_state << 13;
-	rng_state ^= rng_state >> 7;
-	rng_state ^= rng_state << 17;
-	return (uint32_t)((rng_state >> 20) % n);
-}
 
 static void model_advance(struct model *m)
 {
@@ -847,6 +988,9 @@ int main(void)
 		cmocka_unit_test(forged_heartbeat_after_forged_data),
 		cmocka_unit_test(numbers_done_with_are_wanted_once_more),
 		cmocka_unit_test(best_effort),
+		cmocka_unit_test(best_effort_gaps_before_samples),
+		cmocka_unit_test(best_effort_forged_gaps),
+		cmocka_unit_test(best_effort_random),
 		cmocka_unit_test(random_operations),
 	};
 
