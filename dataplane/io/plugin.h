@@ -23,15 +23,15 @@
 
 /** How to open a port. Texts are never NULL; "" stands for the default. They are read during the call only. */
 struct apus_dp_port_config {
-	const char *device;     /* "0000:3b:00.0", or a virtual device: "net_af_packet0,iface=eth1" */
-	const char *eal;        /* further arguments of DPDK's environment, separated by spaces */
-	const char *address;    /* IPv4 "10.0.0.1/24"; "" with ipv6 */
-	const char *gateway;    /* IPv4, or "" */
-	const char *ipv6;       /* "fd00::1/64", or "" */
-	const char *neighbours; /* "10.0.0.2=02:00:00:00:00:02,…" */
-	uint32_t vlan;          /* 1…4094; 0: untagged */
-	uint32_t mtu_bytes;     /* 0: the device's own */
-	uint32_t multicast_ttl; /* 0…255 */
+	const char *device;  /* "0000:3b:00.0", or a virtual device: "net_af_packet0,iface=eth1" */
+	const char *eal;     /* further arguments of DPDK's environment, separated by spaces */
+	const char *address; /* IPv4 "10.0.0.1/24"; "" with ipv6 */
+	const char *gateway; /* IPv4, or "" */
+	const char *ipv6;    /* "fd00::1/64", or "" */
+	const char *neighbours;        /* "10.0.0.2=02:00:00:00:00:02,…" */
+	uint32_t vlan;                 /* 1…4094; 0: untagged */
+	uint32_t mtu_bytes;            /* 0: the device's own */
+	uint32_t multicast_ttl;        /* 0…255 */
 	bool accept_partial_checksums; /* of senders on the other end of a veth */
 	bool hugepages;                /* take them where the host has some */
 	int64_t poll_period_ns;        /* how often a sleeper looks at a port that nobody polls */

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One DPDK port: found or made, configured with one receive and one transmit queue, started; its memory pools.
+ *
+ * Pools are of the kind "one puts, one gets at a time": whoever does is ordered by the caller. A thread that is
+ * preempted inside such a pool delays nobody, which DPDK's pools for many threads cannot say.
+ */
+#ifndef APUS_DPDK_DEVICE_H
+#define APUS_DPDK_DEVICE_H
+
+#include "dpdk/settings.h"
+
+#include <rte_mempool.h>
+
+/** Frames taken or given at once. */
+#define APUS_DPDK_BURST 32
+/** Descriptors asked for of each queue; a driver may give fewer. */
+#define APUS_DPDK_DESCRIPTORS 1024
+
+struct apus_dpdk_device {
+	uint16_t id;
+	bool is_pci, is_started, is_promiscuous;
+	char name[64];
+	uint8_t mac[6];
+	uint32_t mtu_bytes;       /* of IP packets */
+	uint32_t room_bytes;      /* data room of buffers, headroom included */
+	uint16_t rx_descriptors, tx_descriptors;
+	uint64_t tx_offloads;     /* enabled, RTE_ETH_TX_OFFLOAD_… */
+	struct rte_mempool *pool; /* received frames, and our own that are not a queue's */
+};
+
+/**
+ * Opens a device in the network namespace of the calling thread. frame_count: buffers beyond those that the
+ * descriptors hold. Returns 0, APUS_ENODEV, APUS_ENOMEM, APUS_EINVAL (an MTU it refuses), APUS_EIO; then nothing is
+ * left, and `why` has a sentence.
+ */
+int apus_dpdk_device_open(const struct apus_dpdk_settings *s, uint32_t frame_count, char *why,
+			  size_t why_bytes, struct apus_dpdk_device *device_out);
+
+/** Stops and gives up what was opened, as far as it was. The pool must be full again, but for what the device
+ *  itself holds. */
+void apus_dpdk_device_close(struct apus_dpdk_device *device);
+
+/** A pool of `count` buffers. NULL: no memory. */
+struct rte_mempool *apus_dpdk_pool_create(const struct apus_dpdk_device *device, uint32_t count);
+
+/** Whether the link is up; true where that is not known. */
+bool apus_dpdk_device_is_up(const struct apus_dpdk_device *device);
+
+#endif
