@@ -292,11 +292,11 @@ struct apus_mono apus_ip_tick(struct apus_ip *ip, struct apus_mono now)
 {
 	if (now.ns < ip->due_ns)
 		return (struct apus_mono){ip->due_ns};
-	ip->due_ns = INT64_MAX;
 	if (!ip->started)
 		start(ip, now);
 	if (now.ns >= ip->tentative_ns)
 		end_tentative(ip);
+	ip->due_ns = INT64_MAX;
 	if (ip->announce_left && now.ns >= ip->announce_ns)
 		announce(ip, now);
 	if (ip->announce_left)
