@@ -37,7 +37,15 @@ static inline void apus_ip_put32(uint8_t *p, uint32_t value)
 	apus_ip_put16(p + 2, value);
 }
 
-/** A native load, for comparisons and sums. */
+/** Native loads, for comparisons and sums. */
+static inline uint16_t apus_ip_load16(const uint8_t *p)
+{
+	uint16_t value;
+
+	memcpy(&value, p, sizeof(value));
+	return value;
+}
+
 static inline uint32_t apus_ip_load32(const uint8_t *p)
 {
 	uint32_t value;
@@ -71,7 +79,6 @@ static inline uint64_t apus_ip_sum(uint64_t sum, const void *bytes, size_t count
 {
 	const uint8_t *p = bytes;
 	uint64_t other = 0;
-	uint8_t last[8] = {0};
 
 	for (; count >= 16; count -= 16, p += 16) {
 		uint64_t a = apus_ip_load64(p), b = apus_ip_load64(p + 8);
@@ -81,8 +88,21 @@ static inline uint64_t apus_ip_sum(uint64_t sum, const void *bytes, size_t count
 	}
 	for (; count >= 4; count -= 4, p += 4)
 		sum += apus_ip_load32(p);
-	memcpy(last, p, count);
-	return sum + other + apus_ip_load32(last);
+	if (count & 2) {
+		sum += apus_ip_load16(p);
+		p += 2;
+	}
+	if (count & 1)
+		sum += htobe16((uint16_t)(*p << 8));
+	return sum + other;
+}
+
+/** The sum of an IPv4 header without options. */
+static inline uint64_t apus_ip_sum20(const uint8_t *p)
+{
+	uint64_t a = apus_ip_load64(p), b = apus_ip_load64(p + 8);
+
+	return (a & UINT32_MAX) + (a >> 32) + (b & UINT32_MAX) + (b >> 32) + apus_ip_load32(p + 16);
 }
 
 /** The 16-bit sum of a 64-bit one. */
@@ -105,8 +125,12 @@ static inline uint16_t apus_ip_checksum(const void *bytes, size_t count)
 static inline uint64_t apus_ip_pseudo(const uint8_t *addresses, uint32_t address_bytes,
 				      uint8_t protocol, uint32_t upper_bytes)
 {
-	uint64_t sum = apus_ip_sum(0, addresses, (size_t)2 * address_bytes);
+	uint64_t sum;
 
+	if (address_bytes == 4)
+		sum = (uint64_t)apus_ip_load32(addresses) + apus_ip_load32(addresses + 4);
+	else
+		sum = apus_ip_sum(0, addresses, 32);
 	return sum + htobe32(upper_bytes) + htobe16(protocol);
 }
 

@@ -46,6 +46,29 @@ struct apus_ip_bucket {
 
 /* --- Neighbours (neighbour.c) --------------------------------------------------------------------- */
 
+/** An address as in endpoint.ip, in two registers: passed and returned by value, since loading at once what was stored
+ *  in parts stalls. */
+struct apus_ip_key {
+	uint64_t word[2];
+};
+
+static inline struct apus_ip_key apus_ip_key_of(const uint8_t ip16[16])
+{
+	return (struct apus_ip_key){{apus_ip_load64(ip16), apus_ip_load64(ip16 + 8)}};
+}
+
+/** The unspecified address of either family is no neighbour's. */
+static inline bool apus_ip_key_is_none(struct apus_ip_key key)
+{
+	return (key.word[0] | key.word[1]) == 0;
+}
+
+/** The key of an IPv4 address as apus_ip_load32() reads it. */
+static inline struct apus_ip_key apus_ip_key4(uint32_t address)
+{
+	return (struct apus_ip_key){{0, htobe64(be32toh(address))}};
+}
+
 enum apus_ip_neighbour_state {
 	APUS_IP_FREE = 0,
 	APUS_IP_INCOMPLETE, /* asked, not answered yet */
@@ -56,7 +79,7 @@ enum apus_ip_neighbour_state {
 };
 
 struct apus_ip_neighbour {
-	uint64_t key[2];  /* the address: endpoint.ip */
+	struct apus_ip_key key;
 	int64_t due_ns;   /* of the next step of its state */
 	int64_t asked_ns; /* when it was asked last; INT64_MIN: never */
 	int64_t used_ns;  /* when something was sent to it last */
@@ -134,6 +157,7 @@ struct apus_ip_group {
 		users; /* joins less leaves; 0 with change_left > 0: still to be reported as left */
 	uint16_t family;     /* 0: free */
 	uint8_t change_left; /* reports of the change still to be sent */
+	uint8_t own;         /* of users, those that are our own addresses */
 	int64_t change_ns;
 	int64_t report_ns; /* answer to a query; INT64_MAX: none */
 };
@@ -255,11 +279,11 @@ bool apus_ip_control_has_room(const struct apus_ip *ip);
 
 /* neighbour.c */
 
-/** The entry of an address, or APUS_IP_NONE. `ip16` as endpoint.ip. */
-uint32_t apus_ip_neighbour_find(const struct apus_ip *ip, uint16_t family, const uint8_t *ip16);
+/** The entry of an address, or APUS_IP_NONE. */
+uint32_t apus_ip_neighbour_find(const struct apus_ip *ip, uint16_t family, struct apus_ip_key key);
 /** The MAC for a next hop: the entry's index if it can be used; otherwise APUS_IP_NONE and the index of the entry
  *  that has been asked in `*waiting_out`, APUS_IP_NONE if it is hopeless. */
-uint32_t apus_ip_neighbour_resolve(struct apus_ip *ip, uint16_t family, const uint8_t *hop,
+uint32_t apus_ip_neighbour_resolve(struct apus_ip *ip, uint16_t family, struct apus_ip_key hop,
 				   struct apus_mono now, uint32_t *waiting_out);
 /** An answer (`solicited`) or a claim unasked: address `ip16` has `mac`. */
 void apus_ip_neighbour_claim(struct apus_ip *ip, uint16_t family, const uint8_t *ip16,
@@ -275,10 +299,8 @@ bool apus_ip_park(struct apus_ip *ip, uint32_t neighbour_idx, const struct apus_
 
 /* output.c */
 
-/** Where a packet to another host goes first, as endpoint.ip: the host or a gateway. False: no route, or no host's
- *  address. */
-bool apus_ip_next_hop(const struct apus_ip *ip, const struct apus_ip_endpoint *to,
-		      uint8_t hop_out[16]);
+/** Where a packet to another host goes first: the host or a gateway. None: no route, or no host's address. */
+struct apus_ip_key apus_ip_next_hop(const struct apus_ip *ip, const struct apus_ip_endpoint *to);
 
 /* arp.c */
 enum apus_ip_verdict apus_ip_arp_input(struct apus_ip *ip, const uint8_t *packet, uint32_t bytes,

@@ -68,12 +68,13 @@ static void list_groups4(struct apus_ip *ip)
 			ip->group4[ip->group4_count++] = apus_ip_load32(ip->groups[i].ip + 12);
 }
 
+/* Those our own addresses take do not count. */
 static uint32_t count_joined(const struct apus_ip *ip, uint16_t family)
 {
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < ip->group_room; i++)
-		count += ip->groups[i].family == family && ip->groups[i].users > 0;
+		count += ip->groups[i].family == family && ip->groups[i].users > ip->groups[i].own;
 	return count;
 }
 
@@ -105,26 +106,30 @@ static void tell_change(struct apus_ip *ip, struct apus_ip_group *g, struct apus
 		apus_ip_schedule(ip, now.ns);
 }
 
-static int join(struct apus_ip *ip, uint16_t family, const uint8_t *ip16, uint32_t limit,
+static int join(struct apus_ip *ip, uint16_t family, const uint8_t *ip16, bool own,
 		struct apus_mono now)
 {
 	struct apus_ip_group *g = find(ip, family, ip16);
+	bool counts = !own && (!g || g->users <= g->own);
 
-	if (g && g->users) {
-		g->users++;
-		return 0;
+	if (counts && count_joined(ip, family) >= ip->config.group_count)
+		return APUS_ELIMIT;
+	if (!g)
+		g = find_place(ip); /* there is one: room for all that may be joined */
+	if (!g)
+		return APUS_ELIMIT;
+	if (g->family == 0 || g->users == 0) {
+		memcpy(g->ip, ip16, 16);
+		g->family = family;
+		g->users = 0;
+		g->own = 0;
 	}
-	if (count_joined(ip, family) >= limit)
-		return APUS_ELIMIT;
-	if (!g)
-		g = find_place(ip);
-	if (!g)
-		return APUS_ELIMIT;
-	memcpy(g->ip, ip16, 16);
-	g->family = family;
-	g->users = 1;
-	tell_change(ip, g, now);
-	list_groups4(ip);
+	g->users++;
+	g->own += own;
+	if (g->users == 1) {
+		tell_change(ip, g, now);
+		list_groups4(ip);
+	}
 	return 0;
 }
 
@@ -142,14 +147,12 @@ static bool group_address(const struct apus_ip_endpoint *group, uint8_t ip16_out
 int apus_ip_join(struct apus_ip *ip, const struct apus_ip_endpoint *group, struct apus_mono now)
 {
 	uint8_t ip16[16];
-	/* Our own addresses' groups do not count. */
-	uint32_t extra = group->family == AF_INET6 ? ip->own6_count : 0;
 
 	if (!group_address(group, ip16))
 		return APUS_EINVAL;
 	if (group->family == AF_INET ? !ip->ipv4 : !ip->own6_count)
 		return APUS_ENODEV;
-	return join(ip, group->family, ip16, ip->config.group_count + extra, now);
+	return join(ip, group->family, ip16, false, now);
 }
 
 int apus_ip_leave(struct apus_ip *ip, const struct apus_ip_endpoint *group, struct apus_mono now)
@@ -159,7 +162,7 @@ int apus_ip_leave(struct apus_ip *ip, const struct apus_ip_endpoint *group, stru
 
 	if (group_address(group, ip16))
 		g = find(ip, group->family, ip16);
-	if (!g || !g->users)
+	if (!g || g->users <= g->own)
 		return APUS_ENOENT;
 	if (--g->users == 0) {
 		tell_change(ip, g, now);
@@ -173,7 +176,7 @@ void apus_ip_group_solicited(struct apus_ip *ip, uint32_t own_idx, struct apus_m
 	uint8_t group[16] = {0xff, 0x02, [11] = 1, [12] = 0xff};
 
 	memcpy(group + 13, ip->own6[own_idx].ip + 13, 3);
-	join(ip, AF_INET6, group, ip->group_room, now);
+	join(ip, AF_INET6, group, true, now);
 }
 
 /* --- Queries -------------------------------------------------------------------------------------- */

@@ -194,10 +194,13 @@ static inline enum apus_ip_count header_wrong(const struct apus_ip *ip, const ui
 		return APUS_IP_DROP_SHORT;
 	if (APUS_UNLIKELY(total > ip->config.mtu_bytes))
 		return APUS_IP_DROP_OVERSIZE;
-	if (!(flags & APUS_IP_RX_IP_CHECKSUM_GOOD) &&
-	    APUS_UNLIKELY(apus_ip_fold(apus_ip_sum(0, packet, header_bytes)) != UINT16_MAX))
-		return APUS_IP_DROP_IP_CHECKSUM;
-	return APUS_IP_COUNT_MAX;
+	if (flags & APUS_IP_RX_IP_CHECKSUM_GOOD)
+		return APUS_IP_COUNT_MAX;
+	uint64_t sum = apus_ip_sum(apus_ip_sum20(packet), packet + APUS_IP_IPV4_BYTES,
+				   header_bytes - APUS_IP_IPV4_BYTES);
+
+	return APUS_UNLIKELY(apus_ip_fold(sum) != UINT16_MAX) ? APUS_IP_DROP_IP_CHECKSUM
+							      : APUS_IP_COUNT_MAX;
 }
 
 static enum apus_ip_verdict ipv4_input(struct apus_ip *ip, const uint8_t *packet, uint32_t bytes,

@@ -25,23 +25,23 @@
 
 /* --- The table ------------------------------------------------------------------------------------ */
 
-static uint32_t *bucket_of(const struct apus_ip *ip, const uint64_t key[2])
+static uint32_t *bucket_of(const struct apus_ip *ip, struct apus_ip_key key)
 {
-	uint64_t hash = (key[0] ^ ip->config.seed) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t hash = (key.word[0] ^ ip->config.seed) * UINT64_C(0x9e3779b97f4a7c15);
 
-	hash = (hash ^ key[1]) * UINT64_C(0xbf58476d1ce4e5b9);
+	hash = (hash ^ key.word[1]) * UINT64_C(0xbf58476d1ce4e5b9);
 	return &ip->buckets[(hash >> 32) & ip->bucket_mask];
 }
 
-uint32_t apus_ip_neighbour_find(const struct apus_ip *ip, uint16_t family, const uint8_t *ip16)
+uint32_t apus_ip_neighbour_find(const struct apus_ip *ip, uint16_t family, struct apus_ip_key key)
 {
-	uint64_t key[2] = {apus_ip_load64(ip16), apus_ip_load64(ip16 + 8)};
 	uint32_t idx = *bucket_of(ip, key);
 
 	while (idx != APUS_IP_NONE) {
 		const struct apus_ip_neighbour *n = &ip->neighbours[idx];
 
-		if (n->key[1] == key[1] && n->key[0] == key[0] && n->family == family)
+		if (n->key.word[1] == key.word[1] && n->key.word[0] == key.word[0] &&
+		    n->family == family)
 			break;
 		idx = n->next;
 	}
@@ -109,7 +109,7 @@ static uint32_t find_victim(const struct apus_ip *ip, struct apus_mono now)
 	return best;
 }
 
-static uint32_t insert(struct apus_ip *ip, uint16_t family, const uint8_t *ip16,
+static uint32_t insert(struct apus_ip *ip, uint16_t family, struct apus_ip_key key,
 		       struct apus_mono now)
 {
 	uint32_t idx = ip->neighbour_free;
@@ -120,7 +120,7 @@ static uint32_t insert(struct apus_ip *ip, uint16_t family, const uint8_t *ip16,
 
 	ip->neighbour_free = n->next;
 	*n = (struct apus_ip_neighbour){
-		.key = {apus_ip_load64(ip16), apus_ip_load64(ip16 + 8)},
+		.key = key,
 		.due_ns = INT64_MAX,
 		.asked_ns = INT64_MIN,
 		.used_ns = now.ns,
@@ -144,7 +144,7 @@ static void set_due(struct apus_ip *ip, struct apus_ip_neighbour *n, int64_t due
 static void ask(struct apus_ip *ip, struct apus_ip_neighbour *n, bool everybody,
 		struct apus_mono now)
 {
-	const uint8_t *address = (const uint8_t *)n->key;
+	const uint8_t *address = (const uint8_t *)n->key.word;
 	const uint8_t *mac = everybody ? NULL : n->mac;
 
 	n->asked_ns = now.ns;
@@ -196,7 +196,7 @@ static bool is_awaited(const struct apus_ip_neighbour *n, struct apus_mono now)
 void apus_ip_neighbour_claim(struct apus_ip *ip, uint16_t family, const uint8_t *ip16,
 			     const uint8_t mac[6], bool answer, struct apus_mono now)
 {
-	uint32_t idx = apus_ip_neighbour_find(ip, family, ip16);
+	uint32_t idx = apus_ip_neighbour_find(ip, family, apus_ip_key_of(ip16));
 
 	if (idx == APUS_IP_NONE) {
 		if (answer)
@@ -223,7 +223,7 @@ void apus_ip_neighbour_claim(struct apus_ip *ip, uint16_t family, const uint8_t 
 void apus_ip_neighbour_learn(struct apus_ip *ip, uint16_t family, const uint8_t *ip16,
 			     const uint8_t mac[6], struct apus_mono now)
 {
-	uint32_t idx = apus_ip_neighbour_find(ip, family, ip16);
+	uint32_t idx = apus_ip_neighbour_find(ip, family, apus_ip_key_of(ip16));
 
 	if (idx != APUS_IP_NONE) {
 		uint8_t state = ip->neighbours[idx].state;
@@ -235,7 +235,7 @@ void apus_ip_neighbour_learn(struct apus_ip *ip, uint16_t family, const uint8_t 
 		return;
 	}
 	if (ip->learned_count < ip->config.neighbour_count / 2)
-		idx = insert(ip, family, ip16, now);
+		idx = insert(ip, family, apus_ip_key_of(ip16), now);
 	if (idx == APUS_IP_NONE) {
 		apus_ip_count(ip, APUS_IP_NEIGHBOUR_FULL);
 		return;
@@ -246,7 +246,7 @@ void apus_ip_neighbour_learn(struct apus_ip *ip, uint16_t family, const uint8_t 
 }
 
 /* A new entry for an address we want to send to. */
-static uint32_t begin_asking(struct apus_ip *ip, uint16_t family, const uint8_t *hop,
+static uint32_t begin_asking(struct apus_ip *ip, uint16_t family, struct apus_ip_key hop,
 			     struct apus_mono now)
 {
 	if (ip->neighbour_free == APUS_IP_NONE) {
@@ -263,7 +263,7 @@ static uint32_t begin_asking(struct apus_ip *ip, uint16_t family, const uint8_t 
 	return idx;
 }
 
-uint32_t apus_ip_neighbour_resolve(struct apus_ip *ip, uint16_t family, const uint8_t *hop,
+uint32_t apus_ip_neighbour_resolve(struct apus_ip *ip, uint16_t family, struct apus_ip_key hop,
 				   struct apus_mono now, uint32_t *waiting_out)
 {
 	uint32_t idx = apus_ip_neighbour_find(ip, family, hop);
@@ -424,10 +424,10 @@ bool apus_ip_next_parked(struct apus_ip *ip, struct apus_mono now, struct apus_i
 int apus_ip_neighbour_set(struct apus_ip *ip, const struct apus_ip_endpoint *address,
 			  const uint8_t mac[6])
 {
-	uint8_t hop[16];
+	struct apus_ip_key hop = apus_ip_next_hop(ip, address);
 
-	if ((mac[0] & 1) || apus_ip_all_zero(mac, 6) || !apus_ip_next_hop(ip, address, hop) ||
-	    memcmp(hop, address->ip, 16) != 0)
+	if ((mac[0] & 1) || apus_ip_all_zero(mac, 6) || apus_ip_key_is_none(hop) ||
+	    memcmp(hop.word, address->ip, 16) != 0)
 		return APUS_EINVAL;
 	uint32_t idx = apus_ip_neighbour_find(ip, address->family, hop);
 
@@ -445,7 +445,7 @@ int apus_ip_neighbour_set(struct apus_ip *ip, const struct apus_ip_endpoint *add
 int apus_ip_neighbour_get(const struct apus_ip *ip, const struct apus_ip_endpoint *address,
 			  uint8_t mac_out[6])
 {
-	uint32_t idx = apus_ip_neighbour_find(ip, address->family, address->ip);
+	uint32_t idx = apus_ip_neighbour_find(ip, address->family, apus_ip_key_of(address->ip));
 
 	if (idx == APUS_IP_NONE || ip->neighbours[idx].state == APUS_IP_INCOMPLETE ||
 	    ip->neighbours[idx].state == APUS_IP_FAILED)

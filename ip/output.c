@@ -19,22 +19,18 @@ enum stage {
 
 /* --- Where to ------------------------------------------------------------------------------------- */
 
-static bool next_hop4(const struct apus_ip *ip, const uint8_t to[4], uint8_t hop_out[16])
+static const struct apus_ip_key no_route;
+
+static struct apus_ip_key next_hop4(const struct apus_ip *ip, const uint8_t to[4])
 {
-	const uint8_t *hop = to;
-	bool on_link = ((apus_ip_load32(to) ^ ip->ipv4) & ip->ipv4_mask) == 0;
+	uint32_t hop = apus_ip_load32(to);
 
 	if (!ip->ipv4 || !apus_ip_host4(to))
-		return false;
+		return no_route;
 	/* 169.254/16 is never routed (RFC 3927 §2.6.2). */
-	if (!on_link && !(to[0] == 169 && to[1] == 254)) {
-		hop = ip->config.ipv4_gateway;
-		if (apus_ip_load32(hop) == 0)
-			return false;
-	}
-	memset(hop_out, 0, 12);
-	memcpy(hop_out + 12, hop, 4);
-	return true;
+	if (((hop ^ ip->ipv4) & ip->ipv4_mask) && !(to[0] == 169 && to[1] == 254))
+		hop = apus_ip_load32(ip->config.ipv4_gateway);
+	return apus_ip_key4(hop);
 }
 
 static bool is_link_local6(const uint8_t to[16])
@@ -42,29 +38,22 @@ static bool is_link_local6(const uint8_t to[16])
 	return to[0] == 0xfe && (to[1] & 0xc0) == 0x80;
 }
 
-static bool next_hop6(const struct apus_ip *ip, const uint8_t to[16], uint8_t hop_out[16])
+static struct apus_ip_key next_hop6(const struct apus_ip *ip, const uint8_t to[16])
 {
-	const uint8_t *hop = to;
-
 	if (!ip->own6_count || !apus_ip_host6(to))
-		return false;
-	if (!is_link_local6(to) &&
-	    (ip->own6_count < 2 ||
-	     !apus_ip_same_prefix(to, ip->own6[1].ip, ip->config.ipv6_prefix_bits))) {
-		hop = ip->config.ipv6_gateway;
-		if (apus_ip_all_zero(hop, 16))
-			return false;
-	}
-	memcpy(hop_out, hop, 16);
-	return true;
+		return no_route;
+	if (is_link_local6(to) ||
+	    (ip->own6_count > 1 &&
+	     apus_ip_same_prefix(to, ip->own6[1].ip, ip->config.ipv6_prefix_bits)))
+		return apus_ip_key_of(to);
+	return apus_ip_key_of(ip->config.ipv6_gateway);
 }
 
-bool apus_ip_next_hop(const struct apus_ip *ip, const struct apus_ip_endpoint *to,
-		      uint8_t hop_out[16])
+struct apus_ip_key apus_ip_next_hop(const struct apus_ip *ip, const struct apus_ip_endpoint *to)
 {
 	if (to->family == AF_INET)
-		return next_hop4(ip, to->ip + 12, hop_out);
-	return to->family == AF_INET6 && next_hop6(ip, to->ip, hop_out);
+		return next_hop4(ip, to->ip + 12);
+	return to->family == AF_INET6 ? next_hop6(ip, to->ip) : no_route;
 }
 
 /* Which of our addresses of IPv6 speaks: the one of the destination's scope (RFC 6724 rule 2, for two). */
@@ -102,11 +91,11 @@ static int refuse(struct apus_ip *ip, enum apus_ip_count counter, int result)
 /* Finds the MAC, or parks. */
 static int find_neighbour(struct apus_ip *ip, struct apus_ip_send *s, struct apus_mono now)
 {
-	uint8_t hop[16];
 	uint32_t waiting = APUS_IP_NONE;
 	const struct apus_ip_endpoint *to = &s->to;
+	struct apus_ip_key hop = apus_ip_next_hop(ip, to);
 
-	if (!apus_ip_next_hop(ip, to, hop))
+	if (apus_ip_key_is_none(hop))
 		return refuse(ip, APUS_IP_TX_NO_ROUTE, APUS_ENODEV);
 	uint32_t idx = apus_ip_neighbour_resolve(ip, to->family, hop, now, &waiting);
 
@@ -253,23 +242,30 @@ static uint8_t *write_link(const struct apus_ip *ip, const struct apus_ip_send *
 	return p + ip->link_bytes;
 }
 
+static void store32(uint8_t *p, uint32_t value)
+{
+	memcpy(p, &value, sizeof(value));
+}
+
+/* Summed while it is in registers: reading back what was just written in other sizes stalls. */
 static uint8_t *write_ipv4(const struct apus_ip *ip, const struct apus_ip_send *s, uint8_t *p,
 			   uint32_t offset, uint32_t bytes, bool more)
 {
-	uint8_t ttl = apus_ip_is_multicast(&s->to) ? ip->config.multicast_ttl : ip->config.ttl;
+	uint32_t ttl = apus_ip_is_multicast(&s->to) ? ip->config.multicast_ttl : ip->config.ttl;
+	uint32_t place = offset / 8 | (more ? 0x2000 : 0);
+	uint32_t word[5] = {
+		htobe32(0x45000000 | (APUS_IP_IPV4_BYTES + bytes)),
+		htobe32((s->packet_id & UINT16_MAX) << 16 | place),
+		htobe32(ttl << 24 | (uint32_t)APUS_IP_PROTO_UDP << 16),
+		ip->ipv4,
+		apus_ip_load32(s->to.ip + 12),
+	};
+	uint64_t sum = (uint64_t)word[0] + word[1] + word[2] + word[3] + word[4];
 
-	p[0] = 0x45;
-	p[1] = 0;
-	apus_ip_put16(p + 2, APUS_IP_IPV4_BYTES + bytes);
-	apus_ip_put16(p + 4, s->packet_id);
-	apus_ip_put16(p + 6, offset / 8 | (more ? 0x2000 : 0));
-	p[8] = ttl;
-	p[9] = APUS_IP_PROTO_UDP;
-	apus_ip_store16(p + 10, 0);
-	memcpy(p + 12, &ip->ipv4, 4);
-	memcpy(p + 16, s->to.ip + 12, 4);
+	for (int i = 0; i < 5; i++)
+		store32(p + (size_t)4 * i, word[i]);
 	if (!ip->config.ipv4_checksum_hardware)
-		apus_ip_store16(p + 10, apus_ip_checksum(p, APUS_IP_IPV4_BYTES));
+		apus_ip_store16(p + 10, (uint16_t)~apus_ip_fold(sum));
 	return p + APUS_IP_IPV4_BYTES;
 }
 
