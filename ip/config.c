@@ -154,8 +154,8 @@ const char *apus_ip_config_wrong(const struct apus_ip_config *c)
 		return "a VLAN has an id of 1 to 4094 and a priority of 0 to 7";
 	if (c->vlan_priority && !c->vlan_id)
 		return "a VLAN priority without a VLAN";
-	if (c->ttl < 1)
-		return "ttl must be 1 to 255";
+	if (c->ttl < 1 || c->multicast_ttl < 1)
+		return "ttl and multicast_ttl must be 1 to 255";
 	if (!within(c->udp_checksum, APUS_IP_UDP_SOFTWARE, APUS_IP_UDP_NONE))
 		return "no such udp_checksum";
 	wrong = wrong_ipv4(c);

@@ -226,12 +226,7 @@ bool apus_ip_is_own(const struct apus_ip *ip, const struct apus_ip_endpoint *add
 {
 	if (address->family == AF_INET)
 		return ip->ipv4 && apus_ip_load32(address->ip + 12) == ip->ipv4;
-	if (address->family != AF_INET6)
-		return false;
-	for (uint32_t i = 0; i < ip->own6_count; i++)
-		if (memcmp(address->ip, ip->own6[i].ip, 16) == 0)
-			return true;
-	return false;
+	return address->family == AF_INET6 && apus_ip_own6_find(ip, address->ip) != APUS_IP_NONE;
 }
 
 uint32_t apus_ip_addresses(const struct apus_ip *ip, struct apus_ip_endpoint addresses_out[3])

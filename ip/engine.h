@@ -236,6 +236,15 @@ struct apus_ip {
 	struct apus_counter counters[APUS_IP_COUNT_MAX];
 };
 
+/** Which of our addresses of IPv6 that is, or APUS_IP_NONE. */
+static inline uint32_t apus_ip_own6_find(const struct apus_ip *ip, const uint8_t address[16])
+{
+	for (uint32_t i = 0; i < ip->own6_count; i++)
+		if (memcmp(address, ip->own6[i].ip, 16) == 0)
+			return i;
+	return APUS_IP_NONE;
+}
+
 static inline void apus_ip_count(struct apus_ip *ip, enum apus_ip_count counter)
 {
 	apus_counter_add(&ip->counters[counter], 1);

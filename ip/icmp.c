@@ -77,10 +77,9 @@ void apus_ip_icmp6_seal(const uint8_t *packet, uint8_t *message, uint32_t bytes)
 /* Which of ours was addressed; for groups the link-local one. */
 static const uint8_t *speaker6(const struct apus_ip *ip, const uint8_t *destination)
 {
-	for (uint32_t i = 0; i < ip->own6_count; i++)
-		if (memcmp(destination, ip->own6[i].ip, 16) == 0)
-			return ip->own6[i].ip;
-	return ip->own6[0].ip;
+	uint32_t own_idx = apus_ip_own6_find(ip, destination);
+
+	return ip->own6[own_idx == APUS_IP_NONE ? 0 : own_idx].ip;
 }
 
 static void echo6(struct apus_ip *ip, const uint8_t *packet, const uint8_t *message, uint32_t bytes,
@@ -109,6 +108,8 @@ enum apus_ip_verdict apus_ip_icmp6_input(struct apus_ip *ip, const uint8_t *pack
 
 	if (type >= ND_FIRST && type <= ND_LAST)
 		return apus_ip_nd_input(ip, packet, message, bytes, source_mac, now);
+	if (apus_ip_own6_find(ip, packet + 8) != APUS_IP_NONE)
+		return apus_ip_drop(ip, APUS_IP_DROP_OWN);
 	if ((type >= MLD_QUERY && type <= MLD_REPORT_V1 + 1) || type == MLD_REPORT_V2)
 		return apus_ip_mld_input(ip, packet, message, bytes, alerted, now);
 	/* Only neighbour discovery and MLD may come from nowhere. */

@@ -124,10 +124,9 @@ static bool is_for_us(const struct apus_ip *ip, const uint8_t *destination, bool
 	*group_out = destination[0] == 0xff;
 	if (*group_out)
 		return apus_ip_group_has6(ip, destination);
-	for (uint32_t i = 0; i < ip->own6_count; i++)
-		if (memcmp(destination, ip->own6[i].ip, 16) == 0)
-			return ip->own6[i].usable;
-	return false;
+	uint32_t own_idx = apus_ip_own6_find(ip, destination);
+
+	return own_idx != APUS_IP_NONE && ip->own6[own_idx].usable;
 }
 
 static enum apus_ip_count source_wrong(const struct apus_ip *ip, const uint8_t *from,
@@ -138,10 +137,10 @@ static enum apus_ip_count source_wrong(const struct apus_ip *ip, const uint8_t *
 
 		return nowhere ? APUS_IP_COUNT_MAX : APUS_IP_DROP_SOURCE;
 	}
-	for (uint32_t i = 0; i < ip->own6_count; i++)
-		if (memcmp(from, ip->own6[i].ip, 16) == 0)
-			return APUS_IP_DROP_OWN;
-	return APUS_IP_COUNT_MAX;
+	/* Neighbour discovery wants to know who else has our address. */
+	return protocol != APUS_IP_PROTO_ICMP6 && apus_ip_own6_find(ip, from) != APUS_IP_NONE
+		       ? APUS_IP_DROP_OWN
+		       : APUS_IP_COUNT_MAX;
 }
 
 static enum apus_ip_count header_wrong(const struct apus_ip *ip, const uint8_t *packet,

@@ -132,7 +132,7 @@ struct apus_ip_config {
 	uint8_t vlan_priority; /* 0…7 of what is sent; only with a VLAN */
 	uint32_t mtu_bytes;    /* of IP packets, 576…9216, with IPv6 1280…; default 1500 */
 	uint8_t ttl;           /* of unicast, 1…; default 64 */
-	uint8_t multicast_ttl; /* 0…: 1 stays on the link; default 1 */
+	uint8_t multicast_ttl; /* 1…: 1 stays on the link; default 1 */
 	/* Accept UDP whose checksum field holds exactly the pseudo-header's sum: what a kernel on the same
 	 * host leaves for hardware that a veth pair does not have. The payload is then not verified. Off. */
 	bool accept_partial_checksums;

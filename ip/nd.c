@@ -106,10 +106,9 @@ static bool find_mac(const uint8_t *message, uint32_t bytes, uint8_t option,
 
 static struct apus_ip_own6 *find_own(struct apus_ip *ip, const uint8_t *target)
 {
-	for (uint32_t i = 0; i < ip->own6_count; i++)
-		if (memcmp(ip->own6[i].ip, target, 16) == 0)
-			return &ip->own6[i];
-	return NULL;
+	uint32_t own_idx = apus_ip_own6_find(ip, target);
+
+	return own_idx == APUS_IP_NONE ? NULL : &ip->own6[own_idx];
 }
 
 /* Somebody else has our address, or wants it. A tentative one is theirs. */
@@ -174,7 +173,9 @@ static enum apus_ip_verdict solicitation(struct apus_ip *ip, const uint8_t *pack
 	    (!probe && !is_on_link(ip, packet + 8)))
 		return apus_ip_drop(ip, APUS_IP_DROP_ND);
 	apus_ip_count(ip, APUS_IP_RX_ND);
-	if (own)
+	if (find_own(ip, packet + 8))
+		conflict(ip, find_own(ip, packet + 8), now);
+	else if (own)
 		solicited(ip, packet, source_mac, own, now);
 	return APUS_IP_CONSUMED;
 }
