@@ -139,10 +139,10 @@ struct apus_ip_config {
 	enum apus_ip_udp_checksum udp_checksum;
 	bool ipv4_checksum_hardware; /* the port fills in the IPv4 header's checksum too */
 	/* Capacities, and what one of each costs. */
-	uint32_t neighbour_count;             /* 4…65536; default 256; 64 B */
-	uint32_t group_count;                 /* 1…128 a family; default 32; 48 B */
-	uint32_t reassembly_count;            /* datagrams in pieces, 1…256; default 16; 66 KiB */
-	uint32_t reassembly_per_source_count; /* of them from one address, 1…; default 4 */
+	uint32_t neighbour_count;  /* 4…65536; default 256; 56 B */
+	uint32_t group_count;      /* 1…128 a family; default 32; 80 B */
+	uint32_t reassembly_count; /* datagrams in pieces, 1…256; default 32; 65 KiB when used */
+	uint32_t reassembly_per_source_count; /* of them from one address, 1…; default 8 */
 	int64_t reassembly_timeout_ns;        /* 1 ms … 60 s after the first piece; default 2 s */
 	uint32_t
 		fragment_min_bytes; /* payload of all fragments but the last, 8…1280; default 256 */

@@ -412,7 +412,7 @@ static void refused_configurations(void **state)
 	REFUSED(c.neighbour_count = 3);
 	REFUSED(c.group_count = 0);
 	REFUSED(c.reassembly_count = 257);
-	REFUSED(c.reassembly_per_source_count = 17);
+	REFUSED(c.reassembly_per_source_count = 33);
 	REFUSED(c.reassembly_timeout_ns = 0);
 	REFUSED(c.fragment_min_bytes = 7);
 	REFUSED(c.control_count = 7);
