@@ -671,6 +671,49 @@ enum apus_dp_admit_result apus_dp_admit(struct apus_dp_inbox *inbox,
 	return admit_data(inbox, arrival, now, out);
 }
 
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/** True if nothing but room decides about a sample of the writer at `slot`, and it touches one known instance. */
+static bool is_plain(const struct apus_dp_inbox *inbox, uint32_t slot)
+{
+	const struct apus_dp_inbox_options *o = &inbox->options;
+
+	return !inbox->filter && !o->exclusive && o->separation_ns <= 0 && !inbox->sets &&
+	       !inbox->late.items && !o->history.by_source &&
+	       o->history.instances.key_bytes_max == 0 && o->lifespan_ns == APUS_INFINITE_NS &&
+	       slot < inbox->peers.capacity && inbox->peers.peers[slot].used &&
+	       inbox->peers.peers[slot].lifespan_ns == APUS_INFINITE_NS;
+}
+
+uint32_t apus_dp_admit_run_room(struct apus_dp_inbox *inbox, uint32_t slot, uint32_t count,
+				struct apus_mono now)
+{
+	const struct apus_dp_instance *instance;
+
+	if (!is_plain(inbox, slot))
+		return 0;
+	apus_dp_inbox_catch_up(inbox, now);
+	apus_dp_history_purge(&inbox->history, now);
+	instance = apus_dp_instances_only(&inbox->history.instances);
+	return instance ? apus_dp_history_room_for(&inbox->history, instance, count) : 0;
+}
+
+void apus_dp_admit_run(struct apus_dp_inbox *inbox, const struct apus_dp_arrival *arrival,
+		       const uint32_t *slots, uint32_t count, struct apus_mono now)
+{
+	struct apus_dp_instance *instance = apus_dp_instances_only(&inbox->history.instances);
+	int64_t deadline_ns = inbox->options.history.deadline_ns;
+	struct apus_dp_record record;
+
+	make_record(inbox, arrival, now, &record);
+	assert_peer(inbox, arrival->match_slot, now);
+	apus_dp_history_store_run(&inbox->history, instance, &record, slots, count);
+	if (apus_dp_is_finite(deadline_ns))
+		apus_dp_deadline_activity(&instance->deadline, deadline_ns, now);
+	inbox->counters.available += count;
+	inbox->counters.results[APUS_DP_STORED] += count;
+}
+
 /* ---- changes from outside -------------------------------------------------------------------- */
 
 static uint32_t prune_late(struct apus_dp_inbox *inbox,

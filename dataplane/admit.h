@@ -149,6 +149,17 @@ enum apus_dp_admit_result apus_dp_admit(struct apus_dp_inbox *inbox,
 					struct apus_dp_admission *out);
 
 /**
+ * A run: samples of one writer with data, one behind the other, where none of the steps is asked for but room and
+ * storing, so that each would be STORED. room() tells how many of `count` samples of the writer at `slot` make one;
+ * 0: none, or this cannot be told so simply; apus_dp_admit() decides. It must be asked right before run(), which
+ * stores so many. *arrival is what they have in common, and the number of the first; slots: their payloads, held.
+ */
+uint32_t apus_dp_admit_run_room(struct apus_dp_inbox *inbox, uint32_t slot, uint32_t count,
+				struct apus_mono now);
+void apus_dp_admit_run(struct apus_dp_inbox *inbox, const struct apus_dp_arrival *arrival,
+		       const uint32_t *slots, uint32_t count, struct apus_mono now);
+
+/**
  * The end of a coherent set of the writer at `slot`, said by a marker or by its next change; lost: numbers were
  * lost since the change before. Releases or drops the set. Returns true, also if none was open; false if it has
  * to wait for its group: then nothing more of that writer may be admitted. *available_out: something new.

@@ -376,6 +376,77 @@ uint32_t apus_dp_history_store(struct apus_dp_history *h, struct apus_dp_instanc
 	return idx;
 }
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+uint32_t apus_dp_history_room_for(const struct apus_dp_history *h,
+				  const struct apus_dp_instance *instance, uint32_t count)
+{
+	uint32_t all = h->sample_count + h->withheld_count;
+	uint32_t own = instance->sample_count + instance->withheld_count;
+	uint32_t own_max =
+		h->options.keep_all ? h->options.max_samples_per_instance : h->options.depth;
+
+	if (all >= h->options.max_samples || own >= own_max)
+		return 0;
+	return least(count, least(h->options.max_samples - all, own_max - own));
+}
+
+/** As add_entry() for samples with data, each behind the one before. */
+static void append_run(struct apus_dp_history *h, struct apus_dp_instance *i,
+		       const struct apus_dp_record *first, const uint32_t *slots, uint32_t count)
+{
+	uint32_t prev = h->last, instance_prev = i->last, idx = h->free_first;
+	uint32_t instance_idx = apus_dp_instances_idx(&h->instances, i);
+
+	*(prev == APUS_DP_NONE ? &h->first : &h->entries[prev].next) = idx;
+	*(instance_prev == APUS_DP_NONE ? &i->first : &h->entries[instance_prev].instance_next) =
+		idx;
+	for (uint32_t n = 0; n < count; n++) {
+		struct apus_dp_sample *e = &h->entries[idx];
+
+		e->record = *first;
+		e->record.seq += n;
+		e->record.slot_ref = slots[n];
+		e->instance_idx = instance_idx;
+		e->disposed_generation_count = i->disposed_generation_count;
+		e->no_writers_generation_count = i->no_writers_generation_count;
+		e->stamp = ++*h->stamp;
+		e->valid_data = e->in_history = true;
+		e->read = e->withheld = false;
+		e->change = 0;
+		e->loans = 0;
+		e->prev = prev;
+		e->instance_prev = instance_prev;
+		/* Of the next free entry; what it is if there is none, nobody looks at. */
+		prev = instance_prev = idx;
+		idx = e->instance_next = e->next;
+	}
+	h->free_first = idx;
+	h->last = i->last = prev;
+	h->entries[prev].next = h->entries[prev].instance_next = APUS_DP_NONE;
+}
+
+void apus_dp_history_store_run(struct apus_dp_history *h, struct apus_dp_instance *instance,
+			       const struct apus_dp_record *first, const uint32_t *slots,
+			       uint32_t count)
+{
+	apus_dp_history_tick(h, first->reception_time);
+	h->any_expires |= first->expires_at.ns != INT64_MAX;
+	if (instance->invalid != APUS_DP_NONE)
+		apus_dp_history_remove(h, &h->entries[instance->invalid]);
+	enliven(h, instance);
+	instance->ever_stored = true;
+	append_run(h, instance, first, slots, count);
+	instance->sample_count += count;
+	h->sample_count += count;
+	h->counters.stored += count;
+	apus_dp_instances_register(&h->instances, instance, first->match_slot);
+	apus_dp_instances_settle(&h->instances, instance);
+}
+
 /** Puts the instance's entry without data at the end of the history. */
 static void tell_state(struct apus_dp_history *h, struct apus_dp_instance *i,
 		       const struct apus_dp_record *record)

@@ -168,6 +168,9 @@ void apus_dp_history_fini(struct apus_dp_history *h);
 enum apus_dp_refusal apus_dp_history_room(const struct apus_dp_history *h,
 					  const struct apus_dp_instance *instance,
 					  size_t key_bytes);
+/** How many of `count` samples of `instance` would be stored without displacing any. Changes nothing. */
+uint32_t apus_dp_history_room_for(const struct apus_dp_history *h,
+				  const struct apus_dp_instance *instance, uint32_t count);
 /** True if the later arrival `b` may take the place of `a`: always, unless the order is by source. */
 bool apus_dp_history_follows(const struct apus_dp_history *h, const struct apus_dp_record *a,
 			     const struct apus_dp_record *b);
@@ -190,6 +193,11 @@ static inline struct apus_dp_record *apus_dp_history_blank(struct apus_dp_histor
  *  life. Returns the entry's index; `*displaced_out` tells if an older sample had to go. */
 uint32_t apus_dp_history_store(struct apus_dp_history *h, struct apus_dp_instance *instance,
 			       const struct apus_dp_record *record, bool *displaced_out);
+/** Stores `count` ≥ 1 samples at once, for which room_for() has found room. Order by reception. *first: the record of
+ *  the first; the others differ in their numbers, which follow, and all in their slots. */
+void apus_dp_history_store_run(struct apus_dp_history *h, struct apus_dp_instance *instance,
+			       const struct apus_dp_record *first, const uint32_t *slots,
+			       uint32_t count);
 /** The instance is disposed of. with_entry: add an entry without data (false if the dispose came with
  *  data that was stored). Returns true if the state changed. record->slot_ref must be APUS_DP_NONE. */
 bool apus_dp_history_dispose(struct apus_dp_history *h, struct apus_dp_instance *instance,

@@ -109,6 +109,11 @@ int apus_dp_instances_init(struct apus_dp_instances *t,
 /** Finds by canonical key; NULL if unknown. */
 struct apus_dp_instance *apus_dp_instances_find(const struct apus_dp_instances *t,
 						const uint8_t *key, size_t key_bytes);
+/** The instance of a keyless table; NULL: nothing has come yet. */
+static inline struct apus_dp_instance *apus_dp_instances_only(const struct apus_dp_instances *t)
+{
+	return t->count ? &t->items[0] : NULL;
+}
 /** Finds by key hash; NULL if unknown or hashes are not looked up. alias: it is of the second form. */
 struct apus_dp_instance *apus_dp_instances_find_hash(const struct apus_dp_instances *t,
 						     const uint8_t key_hash[16], bool alias);

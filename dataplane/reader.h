@@ -302,6 +302,9 @@ struct apus_dp_origin {
 /** Handles a DATA from a matched writer. */
 void apus_dp_reader_data(struct apus_dp_reader_state *state, const struct apus_wire_data *data,
 			 const struct apus_dp_origin *origin, struct apus_mono now);
+/** Handles DATA of a run from a matched writer, as apus_dp_reader_data() would one after the other. */
+void apus_dp_reader_run(struct apus_dp_reader_state *state, const struct apus_wire_run *run,
+			const struct apus_dp_origin *origin, struct apus_mono now);
 /** Handles a DATA_FRAG from a matched writer. */
 void apus_dp_reader_frag(struct apus_dp_reader_state *state, const struct apus_wire_data_frag *frag,
 			 const struct apus_dp_origin *origin, struct apus_mono now);

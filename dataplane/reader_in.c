@@ -10,16 +10,22 @@
 #include <string.h>
 #include <unistd.h>
 
-void apus_dp_reader_raise(struct apus_dp_reader *reader)
+/* News: so many times something became readable. */
+static void raise_for(struct apus_dp_reader *reader, uint32_t news)
 {
 	uint64_t one = 1;
 
-	reader->news++;
+	reader->news += news;
 	apus_dp_watched_tell(&reader->watched, APUS_STATUS_DATA_AVAILABLE);
 	if (!reader->event_wanted || reader->event_raised)
 		return;
 	reader->event_raised = true;
 	(void)!write(reader->event_fd, &one, sizeof(one));
+}
+
+void apus_dp_reader_raise(struct apus_dp_reader *reader)
+{
+	raise_for(reader, 1);
 }
 
 static enum apus_dp_admit_result to_sink(struct apus_dp_reader_state *s,
@@ -353,6 +359,66 @@ void apus_dp_reader_data(struct apus_dp_reader_state *state, const struct apus_w
 	}
 	from_data(data, origin, &in);
 	apus_dp_reader_arrive(state, &in, now);
+}
+
+/* Puts payloads into slots while there are any and they are not too large; returns of how many. */
+static uint32_t store_run(struct apus_dp_reader *r, const struct apus_wire_run *run, uint32_t count,
+			  uint32_t *slots_out)
+{
+	uint32_t n = 0;
+
+	while (n < count && r->pool.free_count > 0 &&
+	       run->payload_bytes[n] <= r->config.payload_bytes_max) {
+		slots_out[n] = apus_dp_reader_store(r, run->payload[n], run->payload_bytes[n]);
+		n++;
+	}
+	return n;
+}
+
+/* Admits the samples of a run at once as far as nothing but room has a say; returns how many. */
+static uint32_t arrive_run(struct apus_dp_reader_state *s, const struct apus_wire_run *run,
+			   const struct apus_dp_origin *origin, struct apus_mono now)
+{
+	static const struct apus_dp_admission stored = {.result = APUS_DP_STORED};
+	const struct apus_dp_arrival first = {.match_slot = s->slot,
+					      .seq = run->first,
+					      .source_time = origin->timestamp,
+					      .publisher = s->publisher};
+	struct apus_dp_reader *r = s->reader;
+	uint32_t slots[APUS_WIRE_RUN_MAX];
+	uint32_t n;
+
+	if (s->local || s->shm || r->config.sink || s->held_first)
+		return 0;
+	n = apus_dp_window_run(&s->window, run->first, run->count);
+	if (n)
+		n = apus_dp_admit_run_room(&r->inbox, s->slot, n, now);
+	n = store_run(r, run, n, slots);
+	if (n == 0)
+		return 0;
+	if (s->began == 0)
+		s->began = run->first;
+	apus_dp_admit_run(&r->inbox, &first, slots, n, now);
+	apus_dp_window_done_run(&s->window, run->first, n);
+	note_admitted(s, run->first + n - 1);
+	apus_counter_add(&r->counters.received, n);
+	apus_counter_add(&r->counters.delivered, n);
+	apus_counter_add(&r->counters.results[APUS_DP_STORED], n);
+	raise_for(r, n);
+	apus_dp_reader_note(r, &stored, now);
+	apus_dp_reader_note_lost(s);
+	return n;
+}
+
+void apus_dp_reader_run(struct apus_dp_reader_state *state, const struct apus_wire_run *run,
+			const struct apus_dp_origin *origin, struct apus_mono now)
+{
+	for (uint32_t i = arrive_run(state, run, origin, now); i < run->count; i++) {
+		struct apus_wire_data data;
+
+		apus_wire_run_data(run, i, &data);
+		apus_dp_reader_data(state, &data, origin, now);
+	}
 }
 
 void apus_dp_reader_stateless(struct apus_dp_reader *reader, const struct apus_guid *writer,

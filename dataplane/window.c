@@ -337,6 +337,43 @@ void apus_dp_window_done(struct apus_dp_window *w, apus_seq seq)
 	settle(w, seq);
 }
 
+uint32_t apus_dp_window_run(const struct apus_dp_window *w, apus_seq seq, uint32_t count)
+{
+	struct span s;
+
+	if (seq < 1 || seq > APUS_DP_SEQ_MAX - (apus_seq)count || !w->started || seq < w->next)
+		return 0;
+	if (!w->reliable)
+		return count;
+	if (seq != w->next || w->far_end || count > APUS_DP_WINDOW_NUMBERS)
+		return 0;
+	s = span_begin(seq, count);
+	while (span_next(&s))
+		if ((w->settled[s.word] | w->held[s.word] | w->refused[s.word]) & s.mask)
+			return 0;
+	return count;
+}
+
+void apus_dp_window_done_run(struct apus_dp_window *w, apus_seq seq, uint32_t count)
+{
+	apus_seq last = seq + (apus_seq)count - 1, before = w->next;
+
+	if (!w->reliable) {
+		apus_dp_window_pass(w, seq);
+		w->next = last; /* nothing is skipped from here on */
+		apus_dp_window_pass(w, last);
+		return;
+	}
+	appeared(w, last);
+	w->start_movable = false;
+	w->delivered_end = seq_max(w->delivered_end, last + 1);
+	w->since_jump = w->since_jump + count < APUS_DP_WINDOW_NUMBERS ? w->since_jump + count
+								       : APUS_DP_WINDOW_NUMBERS;
+	w->next = last + 1; /* no bit is set on the way, */
+	advance(w);         /* but some may be behind it */
+	note_jump(w, before);
+}
+
 void apus_dp_window_hold(struct apus_dp_window *w, apus_seq seq)
 {
 	if (!w->started || !in_window(w, seq))

@@ -131,6 +131,12 @@ enum apus_dp_denial apus_dp_window_deny(struct apus_dp_window *w, apus_seq seq);
  *  wanted again. Only for a number check() called new, or ready() returned. */
 void apus_dp_window_done(struct apus_dp_window *w, apus_seq seq);
 
+/** How many of `count` samples that have come, numbered from `seq` on, are new and in order with nothing noted of any,
+ *  so that done_run() may take the place of as many done(). Of a run that is not all of this kind: 0. */
+uint32_t apus_dp_window_run(const struct apus_dp_window *w, apus_seq seq, uint32_t count);
+/** done() for `count` numbers from `seq` on, that apus_dp_window_run() has allowed. */
+void apus_dp_window_done_run(struct apus_dp_window *w, apus_seq seq, uint32_t count);
+
 /** The sample has come and is of no use: it is settled, but is no proof that its number exists, for whoever forges
  *  numbers sends such samples. Reliable; only for a number check() called new, or ready() returned. */
 void apus_dp_window_reject(struct apus_dp_window *w, apus_seq seq);

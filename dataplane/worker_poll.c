@@ -201,25 +201,55 @@ static void on_acknack(struct context *c, const struct apus_wire_acknack *acknac
 		apus_counter_add(&c->worker->counters.rx_unmatched, 1);
 }
 
-static bool may_hear(const struct context *c)
+/* Are so many submessages from somebody we hear, and to us? Counts them. */
+static bool concern_us(const struct context *c, uint32_t count)
 {
-	const struct apus_dp_worker_config *config = &c->worker->config;
+	struct apus_dp_worker *w = c->worker;
+	const struct apus_dp_worker_config *config = &w->config;
 
-	return !config->may_hear ||
-	       config->may_hear(config->control_user, &c->receiver->source, c->from);
+	apus_counter_add(&w->counters.rx_submessages, count);
+	if (config->may_hear &&
+	    !config->may_hear(config->control_user, &c->receiver->source, c->from))
+		return false;
+	if (!c->receiver->has_dest || apus_prefix_equal(&c->receiver->dest, &config->prefix))
+		return true;
+	apus_counter_add(&w->counters.rx_other_dest, count);
+	return false;
+}
+
+/* A run for one reader goes to it as a whole; several have each sample in turn, for they may share an order. */
+static void on_run(struct context *c, const struct apus_wire_run *run)
+{
+	struct apus_dp_origin origin = {c->from, c->credit, c->receiver->timestamp};
+	struct apus_dp_reader_state *s = NULL;
+
+	if (!concern_us(c, run->count))
+		return;
+	if (run->writer.value != EID_SPDP_WRITER) {
+		s = first_for(c, run->writer, run->reader);
+		if (!s)
+			apus_counter_add(&c->worker->counters.rx_unmatched, run->count - 1);
+		if (!s)
+			return;
+	}
+	if (s && !next_for(s->chain_next, &c->writer, run->reader)) {
+		apus_dp_reader_run(s, run, &origin, c->now);
+		return;
+	}
+	for (uint32_t i = 0; i < run->count; i++) {
+		struct apus_wire_data data;
+
+		apus_wire_run_data(run, i, &data);
+		on_data(c, &data);
+	}
 }
 
 static void on_submessage(struct context *c, const struct apus_wire_submessage *m)
 {
-	struct apus_dp_worker *w = c->worker;
-
-	apus_counter_add(&w->counters.rx_submessages, 1);
-	if (!may_hear(c))
+	if (m->id == APUS_WIRE_INFO_SRC)
+		c->writer_eid.value = 0; /* the next writer is another's */
+	if (!concern_us(c, 1))
 		return;
-	if (c->receiver->has_dest && !apus_prefix_equal(&c->receiver->dest, &w->config.prefix)) {
-		apus_counter_add(&w->counters.rx_other_dest, 1);
-		return;
-	}
 	switch (m->id) {
 	case APUS_WIRE_DATA: on_data(c, &m->data); break;
 	case APUS_WIRE_HEARTBEAT: on_heartbeat(c, &m->heartbeat); break;
@@ -228,7 +258,6 @@ static void on_submessage(struct context *c, const struct apus_wire_submessage *
 	case APUS_WIRE_DATA_FRAG: on_data_frag(c, &m->data_frag); break;
 	case APUS_WIRE_NACK_FRAG: on_nack_frag(c, &m->nack_frag); break;
 	case APUS_WIRE_HEARTBEAT_FRAG: on_heartbeat_frag(c, &m->heartbeat_frag); break;
-	case APUS_WIRE_INFO_SRC: c->writer_eid.value = 0; break; /* the next writer is another's */
 	default: break; /* INFO_… acted on the receiver */
 	}
 }
@@ -238,6 +267,7 @@ void apus_dp_worker_datagram(struct apus_dp_worker *worker, const uint8_t *bytes
 {
 	struct apus_wire_message m;
 	struct apus_wire_submessage sub;
+	struct apus_wire_run run;
 	struct context c = {.worker = worker,
 			    .receiver = &m.receiver,
 			    .from = from,
@@ -256,7 +286,14 @@ void apus_dp_worker_datagram(struct apus_dp_worker *worker, const uint8_t *bytes
 		apus_counter_add(&worker->counters.rx_own, 1);
 		return;
 	}
-	while ((v = apus_wire_next(&m, &sub)) != APUS_WIRE_END) {
+	for (;;) {
+		if (apus_wire_next_run(&m, &run)) {
+			on_run(&c, &run);
+			continue;
+		}
+		v = apus_wire_next(&m, &sub);
+		if (v == APUS_WIRE_END)
+			break;
 		if (v == APUS_WIRE_ACCEPT) {
 			on_submessage(&c, &sub);
 		} else if (v == APUS_WIRE_MALFORMED) {

@@ -253,6 +253,32 @@ struct apus_wire_submessage {
 	};
 };
 
+/** Most samples of a run. */
+#define APUS_WIRE_RUN_MAX 64
+
+/** DATA of one writer to the same reader one behind the other, of consecutive numbers and without inline QoS: what
+ *  batches of samples are, and single samples mostly. */
+struct apus_wire_run {
+	struct apus_eid reader; /**< 0: every matched reader */
+	struct apus_eid writer;
+	apus_seq first; /**< > 0; first + count - 1 ≤ APUS_WIRE_SEQ_MAX */
+	uint32_t count;
+	/** With encapsulation header, ≥ 4 bytes each, as in struct apus_wire_data. */
+	const uint8_t *payload[APUS_WIRE_RUN_MAX];
+	uint32_t payload_bytes[APUS_WIRE_RUN_MAX];
+};
+
+/** One sample of a run as apus_wire_next() gives it. */
+static inline void apus_wire_run_data(const struct apus_wire_run *run, uint32_t idx,
+				      struct apus_wire_data *out)
+{
+	*out = (struct apus_wire_data){.reader = run->reader,
+				       .writer = run->writer,
+				       .seq = run->first + idx,
+				       .payload = run->payload[idx],
+				       .payload_bytes = run->payload_bytes[idx]};
+}
+
 /** Iterator over one datagram. Only receiver is for the caller. */
 struct apus_wire_message {
 	struct apus_wire_receiver receiver;
@@ -281,6 +307,13 @@ enum apus_wire_verdict apus_wire_open(struct apus_wire_message *m, const uint8_t
  */
 enum apus_wire_verdict apus_wire_next(struct apus_wire_message *m,
 				      struct apus_wire_submessage *out);
+
+/**
+ * Takes a run from where the iterator is, in one go. Returns how many samples it has; 0: what comes next is something
+ * else (or the end), is for apus_wire_next(), and neither *m nor *out mean anything new. Never needed: whatever it
+ * takes, apus_wire_next() would have taken as so many DATA with the same contents. O(what is taken).
+ */
+uint32_t apus_wire_next_run(struct apus_wire_message *m, struct apus_wire_run *out);
 
 /** Whether count a is newer than b (Count_t wraps: RTPS 2.5 §8.4.15.7). */
 static inline bool apus_wire_count_newer(uint32_t a, uint32_t b)

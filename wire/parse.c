@@ -566,3 +566,56 @@ enum apus_wire_verdict apus_wire_next(struct apus_wire_message *m, struct apus_w
 		m->offset = offset + APUS_WIRE_SUBHEADER_BYTES + out->bytes;
 	return verdict;
 }
+
+/* --- Runs of DATA --------------------------------------------------------------------------------- */
+
+/* A DATA as plain as it can be: id, flags E and D alone, no extra flags, inline QoS (of which there is none)
+ * right behind the sequence number. */
+#define RUN_HEAD        (APUS_WIRE_DATA | (FLAG_LITTLE | FLAG_DATA_D) << 8)
+#define RUN_FLAGS       (UINT32_C(16) << 16)
+#define RUN_BYTES       24 /* in front of the payload, submessage header included */
+#define RUN_BYTES_LEAST (RUN_BYTES + 4)
+
+/* Bytes of the plain DATA that begins at `at`; 0: there is none. */
+static inline uint32_t plain_bytes(const uint8_t *at, uint32_t left)
+{
+	uint32_t head, bytes;
+
+	if (left < RUN_BYTES_LEAST)
+		return 0;
+	head = apus_wire_load_u32(at, true);
+	bytes = (head >> 16) + APUS_WIRE_SUBHEADER_BYTES;
+	if ((head & 0xffff) != RUN_HEAD || apus_wire_load_u32(at + 4, true) != RUN_FLAGS ||
+	    bytes < RUN_BYTES_LEAST || bytes > left || (bytes % 4 && bytes != left))
+		return 0;
+	return bytes;
+}
+
+static inline apus_seq plain_seq(const uint8_t *at)
+{
+	return (apus_seq)((uint64_t)apus_wire_load_u32(at + 16, true) << 32 |
+			  apus_wire_load_u32(at + 20, true));
+}
+
+uint32_t apus_wire_next_run(struct apus_wire_message *m, struct apus_wire_run *out)
+{
+	const uint8_t *first = m->bytes + m->offset, *at = first;
+	uint32_t left = m->length - m->offset, n = 0, bytes = plain_bytes(at, left);
+
+	if (bytes == 0)
+		return 0;
+	out->reader.value = apus_wire_load_u32(at + 8, false);
+	out->writer.value = apus_wire_load_u32(at + 12, false);
+	out->first = plain_seq(at);
+	if (!seq_valid(out->first) || out->first > APUS_WIRE_SEQ_MAX - APUS_WIRE_RUN_MAX)
+		return 0;
+	do {
+		out->payload[n] = at + RUN_BYTES;
+		out->payload_bytes[n++] = bytes - RUN_BYTES;
+		at += bytes;
+		left -= bytes;
+		bytes = n < APUS_WIRE_RUN_MAX ? plain_bytes(at, left) : 0;
+	} while (bytes && memcmp(at + 8, first + 8, 8) == 0 && plain_seq(at) == out->first + n);
+	m->offset = m->length - left;
+	return out->count = n;
+}

@@ -967,6 +967,72 @@ static void random_operations(void **state)
 	assert_true(held_steps > 1000);
 }
 
+/* ---- runs ----------------------------------------------------------------------------------- */
+
+static uint32_t below(uint32_t n)
+{
+	static uint64_t random = 11;
+
+	random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (uint32_t)(random >> 33) % n;
+}
+
+static void disturb(struct apus_dp_window *w)
+{
+	apus_seq seq = w->next + below(90);
+
+	switch (below(6)) {
+	case 0:
+		if (apus_dp_window_check(w, seq) == APUS_DP_SEQ_NEW_OUT_OF_ORDER)
+			apus_dp_window_hold(w, seq);
+		break;
+	case 1: gap(w, seq, seq + 1 + below(10)); break;
+	case 2: gap(w, w->next + 1500, w->next + 1500 + below(100)); break;
+	case 3:
+		if (apus_dp_window_check(w, seq) <= APUS_DP_SEQ_NEW_OUT_OF_ORDER)
+			apus_dp_window_refuse(w, seq);
+		break;
+	case 4: heartbeat(w, w->next > 3 ? w->next - 3 : 1, w->next + below(200)); break;
+	default: deliver(w, w->next); break;
+	}
+}
+
+/* Whatever the window knows, a run that it allows leaves it as so many samples one by one do. */
+static void runs(void **state)
+{
+	uint32_t allowed = 0, refused = 0;
+
+	(void)state;
+	for (int round = 0; round < 20000; round++) {
+		struct apus_dp_window one, all;
+		bool reliable = below(4) > 0;
+
+		apus_dp_window_init(&one, reliable, below(2));
+		for (uint32_t i = below(8); i > 0; i--)
+			disturb(&one);
+		for (int i = 0; i < 6; i++) {
+			uint32_t count = 1 + below(64);
+			apus_seq seq = one.next + (below(4) ? 0 : below(3));
+
+			all = one;
+			if (apus_dp_window_run(&one, seq, count) == 0) {
+				refused++;
+				deliver(&one, one.next);
+				continue;
+			}
+			allowed++;
+			for (uint32_t n = 0; n < count; n++) {
+				assert_int_equal(apus_dp_window_check(&one, seq + n),
+						 APUS_DP_SEQ_NEW_IN_ORDER);
+				apus_dp_window_done(&one, seq + n);
+			}
+			apus_dp_window_done_run(&all, seq, count);
+			assert_memory_equal(&one, &all, sizeof(one));
+		}
+	}
+	assert_true(allowed > 10000 && refused > 10000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -992,6 +1058,7 @@ int main(void)
 		cmocka_unit_test(best_effort_forged_gaps),
 		cmocka_unit_test(best_effort_random),
 		cmocka_unit_test(random_operations),
+		cmocka_unit_test(runs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,8 +177,23 @@ void wire_run(struct wire_pair *p, int64_t ns)
 
 /* --- endpoints ----------------------------------------------------------------------------------- */
 
+/* ShapeType whose colour is no key. */
+static const struct apus_type *keyless_shape(void)
+{
+	static struct apus_member members[4];
+	static struct apus_type type;
+
+	type = apus_shape_type;
+	memcpy(members, apus_shape_type.members, sizeof(members));
+	members[0].key = false;
+	type.members = members;
+	return &type;
+}
+
 static const struct apus_type *type_of(const struct wire_options *o)
 {
+	if (o->keyless)
+		return keyless_shape();
 	return o->blob_bytes ? &apus_blob_type : &apus_shape_type;
 }
 

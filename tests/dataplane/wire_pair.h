@@ -85,6 +85,7 @@ struct wire_options {
 	/* Not 0: the writer says what became of it under this signature, and the reader, whose filter it is, too,
 	 * believes it under `reader_signature`. */
 	uint8_t signature, reader_signature;
+	bool keyless;          /* colour is no key */
 	uint32_t blob_bytes;   /* not 0: Blob instead of ShapeType, with so much data at most */
 	uint32_t assembly_max; /* of the reader */
 	uint32_t number;       /* of the endpoints, where there are several pairs */

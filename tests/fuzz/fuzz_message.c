@@ -243,6 +243,24 @@ static void check_inline(const struct apus_wire_message *m, const struct apus_wi
 	require(!q->list || at + 4 == q->list_bytes); /* the sentinel is last */
 }
 
+/* A run is what the other iterator gives one by one. */
+static void check_run(struct apus_wire_message m)
+{
+	struct apus_wire_message same = m;
+	struct apus_wire_run run;
+	struct apus_wire_submessage s;
+	uint32_t n = apus_wire_next_run(&m, &run);
+
+	for (uint32_t i = 0; i < n; i++) {
+		require(apus_wire_next(&same, &s) == APUS_WIRE_ACCEPT && s.id == APUS_WIRE_DATA);
+		require(s.data.seq == run.first + i && s.data.payload == run.payload[i]);
+		require(s.data.payload_bytes == run.payload_bytes[i] && !s.data.key_only);
+		require(s.data.reader.value == run.reader.value && !s.data.qos.list);
+		require(s.data.writer.value == run.writer.value);
+	}
+	require(same.offset == m.offset);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
@@ -254,7 +272,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 
 	if (apus_wire_open(&m, bytes, count) != APUS_WIRE_ACCEPT)
 		return 0;
-	while ((verdict = apus_wire_next(&m, &s)) != APUS_WIRE_END) {
+	for (;;) {
+		check_run(m);
+		verdict = apus_wire_next(&m, &s);
+		if (verdict == APUS_WIRE_END)
+			break;
 		require(s.offset == end);
 		if (verdict == APUS_WIRE_MALFORMED) {
 			require(apus_wire_next(&m, &s) == APUS_WIRE_END);
