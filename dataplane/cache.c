@@ -145,14 +145,19 @@ uint32_t apus_dp_cache_evict(struct apus_dp_cache *cache, apus_seq acked)
 uint32_t apus_dp_cache_instance(struct apus_dp_cache *cache, const uint8_t *key, uint32_t key_bytes,
 				bool *new_out)
 {
-	uint32_t idx = apus_dp_keytable_find(&cache->keys, key, key_bytes);
+	uint32_t idx;
 
+	*new_out = false;
+	if (cache->limits.key_bytes_max == 0 && key_bytes == 0 && cache->keys.count)
+		return cache->keyless_idx;
+	idx = apus_dp_keytable_find(&cache->keys, key, key_bytes);
 	*new_out = idx == APUS_DP_NO_KEY;
 	if (idx != APUS_DP_NO_KEY)
 		return idx;
 	idx = apus_dp_keytable_add(&cache->keys, key, key_bytes);
 	if (idx == APUS_DP_NO_KEY)
 		return idx;
+	cache->keyless_idx = idx;
 	memset(&cache->instances[idx], 0, sizeof(cache->instances[idx]));
 	cache->instances[idx].oldest = cache->instances[idx].newest = NONE;
 	return idx;

@@ -71,7 +71,8 @@ struct apus_dp_cache {
 	struct apus_shm_pool small; /* slots from pool.slot_count on; empty without small_bytes */
 	uint32_t slot_count;        /* of both */
 	struct apus_dp_keytable keys;
-	struct apus_dp_entry *entries;            /* per slot */
+	uint32_t keyless_idx;          /* without keys: of the one instance, once there is one */
+	struct apus_dp_entry *entries; /* per slot */
 	struct apus_dp_cache_instance *instances; /* per key index */
 	uint32_t *by_seq;                         /* open addressing on the sequence number */
 	uint32_t seq_mask;

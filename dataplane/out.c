@@ -195,6 +195,21 @@ void apus_dp_out_data(struct apus_dp_out *out, const struct apus_dp_addr *to,
 		refer_payload(out, payload);
 }
 
+void apus_dp_out_run(struct apus_dp_out *out, struct apus_dp_out_run *run,
+		     struct apus_wall timestamp, apus_seq seq, const uint8_t *payload,
+		     uint32_t payload_bytes)
+{
+	static const struct apus_wire_inline_out none;
+
+	/* What the one before it has made sure of holds until the datagram is full. */
+	if (!run->begun || !out->open || out->timestamp.ns != timestamp.ns ||
+	    out->builder.length + DATA_BYTES + CONTEXT_BYTES + payload_bytes + 3 > out->pack_bytes)
+		(void)place_payload(out, run->to, run->dest, timestamp, payload_bytes, &none);
+	run->begun = true;
+	(void)apus_wire_plain_data(&out->builder, run->reader, run->writer, seq, payload,
+				   payload_bytes);
+}
+
 void apus_dp_out_frag(struct apus_dp_out *out, const struct apus_dp_addr *to,
 		      const struct apus_prefix *dest, struct apus_wall timestamp,
 		      struct apus_wire_data_frag_out *frag)

@@ -78,6 +78,20 @@ void apus_dp_out_data(struct apus_dp_out *out, const struct apus_dp_addr *to,
 		      const struct apus_prefix *dest, struct apus_wall timestamp,
 		      struct apus_wire_data_out *data);
 
+/** What the DATA of a run have in common: whom they are for, and whose they are. */
+struct apus_dp_out_run {
+	const struct apus_dp_addr *to;
+	const struct apus_prefix *dest; /* NULL: everybody */
+	struct apus_eid reader, writer;
+	bool begun; /* false at first: nothing has been put */
+};
+
+/** Adds one as apus_dp_out_data() would, without inline QoS, of at most out->copy_bytes; between two calls for a run
+ *  there must be no other on `out`. */
+void apus_dp_out_run(struct apus_dp_out *out, struct apus_dp_out_run *run,
+		     struct apus_wall timestamp, apus_seq seq, const uint8_t *payload,
+		     uint32_t payload_bytes);
+
 /** Adds a DATA_FRAG likewise; frag->payload is where its fragments start in the sample. */
 void apus_dp_out_frag(struct apus_dp_out *out, const struct apus_dp_addr *to,
 		      const struct apus_prefix *dest, struct apus_wall timestamp,

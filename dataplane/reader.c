@@ -3,6 +3,7 @@
 #include "dataplane/group.h"
 #include "dataplane/keyplan.h"
 #include "dataplane/reader_internal.h"
+#include "wire/coder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ uint32_t apus_dp_reader_store(struct apus_dp_reader *r, const uint8_t *payload, 
 		apus_counter_add(&r->counters.no_slot, 1);
 		return NONE;
 	}
-	memcpy(apus_dp_reader_slot(r, slot), payload, bytes);
+	apus_wire_copy_short(apus_dp_reader_slot(r, slot), payload, bytes);
 	r->slot_payload_bytes[slot] = (uint32_t)bytes;
 	return slot;
 }

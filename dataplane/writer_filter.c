@@ -395,6 +395,20 @@ void apus_dp_writer_note(struct apus_dp_writer *w, apus_seq seq, uint32_t slot,
 	}
 }
 
+void apus_dp_writer_note_run(struct apus_dp_writer *w, apus_seq last, uint32_t destination)
+{
+	struct apus_dp_destination *d = &w->destinations[destination];
+
+	if (d->best_effort)
+		d->covered = last;
+	for (uint32_t i = 0; d->reliable && i < d->state_count; i++) {
+		struct apus_dp_writer_state *s = apus_dp_writer_behind(w, destination, i);
+
+		if (s->reliable)
+			apus_dp_writer_owes(w, s, last);
+	}
+}
+
 void apus_dp_writer_cover_behind(struct apus_dp_writer *w, uint32_t destination, apus_seq last)
 {
 	const struct apus_dp_destination *d = &w->destinations[destination];

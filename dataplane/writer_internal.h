@@ -93,6 +93,8 @@ static inline struct apus_dp_writer_state *apus_dp_writer_behind(const struct ap
  *  it, and owe an acknowledgement. slot: of the sample, or APUS_SHM_NO_SLOT for the end of a set, which is for all. */
 void apus_dp_writer_note(struct apus_dp_writer *w, apus_seq seq, uint32_t slot,
 			 uint32_t destination);
+/** The numbers behind one that was noted, up to `last`, are sent as well; nobody rejects any. */
+void apus_dp_writer_note_run(struct apus_dp_writer *w, apus_seq last, uint32_t destination);
 /** Before destinations are derived anew: their best-effort readers keep what they have been told. */
 void apus_dp_writer_keep_covered(struct apus_dp_writer *w);
 /** Before numbers from last + 1 on are looked at: `acked` of the readers behind a destination becomes valid. */
@@ -244,6 +246,10 @@ struct apus_dp_writer_state *apus_dp_writer_windowed(struct apus_dp_writer *w,
 /** True if its window has room for the sample in `slot`; else it waits from there on. */
 bool apus_dp_writer_window_admits(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 				  uint32_t slot, struct apus_mono now);
+/** How far samples from `slot` on may go: up to so many bytes written, as in entries' offset_bytes, its own behind it
+ *  included. Needs no clock, and has nobody wait. */
+uint64_t apus_dp_writer_window_end(const struct apus_dp_writer *w,
+				   const struct apus_dp_writer_state *s, uint32_t slot);
 /** Sends what waits, as far as the window goes. */
 void apus_dp_writer_window_move(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 				struct apus_mono now);

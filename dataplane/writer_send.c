@@ -211,6 +211,57 @@ static void send_markers(struct apus_dp_writer *w, uint32_t destination, apus_se
 	}
 }
 
+/* True if nothing has to be asked of any sample but whether it is plain: no filters, directions or ends of sets. */
+static bool sends_runs(const struct apus_dp_writer *w, uint32_t destination)
+{
+	const struct apus_dp_destination *d = &w->destinations[destination];
+
+	return !w->filtered_count && !w->filtering.lazy_count && !w->marker_count &&
+	       !w->config.directed && !d->inline_qos && !d->filtered;
+}
+
+/* A sample whose DATA is as short as it can be. */
+static bool is_plain(const struct apus_dp_writer *w, const struct apus_dp_entry *e)
+{
+	return e->kind == APUS_ALIVE && !e->key_only && !e->judged &&
+	       e->payload_bytes <= w->worker->out.copy_bytes &&
+	       e->payload_bytes <= w->worker->config.fragment_bytes && e->payload_bytes >= 4 &&
+	       !apus_dp_marks_any(&e->marks);
+}
+
+/* Sends the plain samples at the beginning, as far as the window of `s` (or NULL) goes. Returns where the others
+ * begin. */
+static uint32_t send_run(struct apus_dp_writer *w, uint32_t first, uint32_t destination,
+			 const struct apus_dp_writer_state *s)
+{
+	const struct apus_dp_destination *d = &w->destinations[destination];
+	struct apus_dp_out_run run = {.to = &d->addr,
+				      .dest = d->one_participant ? &d->prefix : NULL,
+				      .reader = d->eid,
+				      .writer = w->eid};
+	uint64_t end = s ? apus_dp_writer_window_end(w, s, first) : UINT64_MAX;
+	apus_seq last = 0;
+	uint32_t slot, n = 0;
+
+	for (slot = first; slot != NONE; n++) {
+		const struct apus_dp_entry *e = &w->cache.entries[slot];
+
+		if (!is_plain(w, e) || e->offset_bytes + e->payload_bytes > end)
+			break;
+		if (slot == first)
+			apus_dp_writer_note(w, e->seq, slot, destination);
+		apus_dp_out_run(&w->worker->out, &run, e->source, e->seq,
+				apus_dp_cache_payload(&w->cache, slot), e->payload_bytes);
+		last = e->seq;
+		slot = e->next;
+	}
+	if (n) {
+		apus_dp_writer_note_run(w, last, destination);
+		apus_counter_add(&w->counters.data_sent, n);
+	}
+	return slot;
+}
+
 /* Sends changes to a destination, and one HEARTBEAT. wanted: it is known that somebody there wants them all.
  * Of readers that are not reliable nothing is looked at then: of many, their states are in no cache. */
 static void send_to(struct apus_dp_writer *w, apus_seq from, uint32_t first, uint32_t i,
@@ -224,6 +275,12 @@ static void send_to(struct apus_dp_writer *w, apus_seq from, uint32_t first, uin
 
 	if (d->reliable)
 		apus_dp_writer_settle_behind(w, i, from - 1);
+	if (first != NONE && sends_runs(w, i) && !(s && (s->waiting_seq || s->lazy))) {
+		uint32_t rest = send_run(w, first, i, s);
+
+		f.heartbeat = rest != first;
+		first = rest;
+	}
 	for (uint32_t slot = first; slot != NONE; slot = w->cache.entries[slot].next) {
 		if (!wanted && !apus_dp_writer_wanted(w, slot, i)) {
 			apus_counter_add(&w->counters.filtered, 1);

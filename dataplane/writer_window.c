@@ -72,6 +72,16 @@ bool apus_dp_writer_window_admits(struct apus_dp_writer *w, struct apus_dp_write
 	return false;
 }
 
+uint64_t apus_dp_writer_window_end(const struct apus_dp_writer *w,
+				   const struct apus_dp_writer_state *s, uint32_t slot)
+{
+	apus_seq from = s->acked + 1 > s->paced_seq ? s->acked + 1 : s->paced_seq;
+	uint64_t before = apus_dp_writer_outstanding(w, from, slot);
+
+	return w->cache.entries[slot].offset_bytes +
+	       (before < s->window_bytes ? s->window_bytes - before : 0);
+}
+
 /* What a sample takes of the window of a lazy reader. */
 static uint64_t share_of(const struct apus_dp_writer *w, uint32_t slot)
 {

@@ -8,6 +8,7 @@
 #include "wire/message.h"
 
 #include "wire/bytes.h"
+#include "wire/coder.h"
 #include "wire/record.h"
 
 #define FLAG_LITTLE     0x01u
@@ -335,6 +336,33 @@ int apus_wire_data(struct apus_wire_builder *b, const struct apus_wire_data_out 
 	sink_seq(&w, data->seq);
 	sink_inline(&w, &data->qos);
 	sink_payload(&w, data->payload, data->payload_bytes);
+	return 0;
+}
+
+int apus_wire_plain_data(struct apus_wire_builder *b, struct apus_eid reader,
+			 struct apus_eid writer, apus_seq seq, const uint8_t *payload,
+			 uint32_t payload_bytes)
+{
+	const uint32_t front = 4 + DATA_FIELD_BYTES;
+	uint32_t padded = apus_wire_padded(payload_bytes);
+	uint8_t *p = b->bytes + b->length;
+
+	if (!seq_valid(seq) || payload_bytes < 4)
+		return APUS_EINVAL;
+	if (payload_bytes > UINT16_MAX - 3 - front ||
+	    APUS_WIRE_SUBHEADER_BYTES + front + padded > b->capacity - b->length)
+		return APUS_ELIMIT;
+	apus_wire_store_u32le(p, APUS_WIRE_DATA | (FLAG_LITTLE | FLAG_DATA_D) << 8 |
+					 (front + padded) << 16);
+	apus_wire_store_u32le(p + 4, (uint32_t)DATA_FIELD_BYTES << 16);
+	apus_wire_store_u32le(p + 8, __builtin_bswap32(reader.value));
+	apus_wire_store_u32le(p + 12, __builtin_bswap32(writer.value));
+	apus_wire_store_u32le(p + 16, (uint32_t)((uint64_t)seq >> 32));
+	apus_wire_store_u32le(p + 20, (uint32_t)seq);
+	p += APUS_WIRE_SUBHEADER_BYTES + front;
+	apus_wire_store_u32le(p + padded - 4, 0); /* padding, overwritten but for that */
+	apus_wire_copy_short(p, payload, payload_bytes);
+	b->length += APUS_WIRE_SUBHEADER_BYTES + front + padded;
 	return 0;
 }
 

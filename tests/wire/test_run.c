@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Goal: apus_wire_next_run() takes nothing that apus_wire_next() would not take as the same DATA, and takes batches
- * whole. Method: datagrams of random submessages, whole and with bytes changed, go through both iterators side by
+ * whole; that apus_wire_plain_data() writes what apus_wire_data() writes. Method: datagrams of random submessages, whole and with bytes changed, go through both iterators side by
  * side; then what ends a run, by example.
  */
 #include <setjmp.h>
@@ -126,6 +126,49 @@ static void both_iterators_agree(void **state)
 	assert_true(in_runs > 100000);
 }
 
+/* The short way to write a DATA writes the same, and refuses the same. */
+static void plain_data_is_data(void **state)
+{
+	uint8_t payload[64], other[256];
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(payload); i++)
+		payload[i] = (uint8_t)(i + 1);
+	for (uint32_t bytes = 0; bytes <= sizeof(payload); bytes++) {
+		for (uint32_t capacity = 20; capacity < 120; capacity++) {
+			struct apus_wire_builder a, b;
+			struct apus_wire_data_out d = {.reader = {0x107},
+						       .writer = {0x203},
+						       .seq = INT64_C(0x123456789a),
+						       .payload = payload,
+						       .payload_bytes = bytes};
+			int rc;
+
+			memset(buffer, 0xee, sizeof(other));
+			memset(other, 0xee, sizeof(other));
+			apus_wire_begin(&a, buffer, capacity, &own);
+			apus_wire_begin(&b, other, capacity, &own);
+			rc = apus_wire_plain_data(&b, d.reader, d.writer, d.seq, payload, bytes);
+			if (bytes == 0) { /* without payload it is not so plain */
+				assert_int_equal(rc, APUS_EINVAL);
+				continue;
+			}
+			assert_int_equal(apus_wire_data(&a, &d), rc);
+			assert_int_equal(a.length, b.length);
+			assert_memory_equal(buffer, other, sizeof(other));
+		}
+	}
+	for (uint32_t bytes = 65000; bytes < 66000; bytes++) {
+		struct apus_wire_builder b = {other, UINT32_MAX, 0, 0};
+
+		if (apus_wire_padded(bytes) + 20 > UINT16_MAX)
+			assert_int_equal(apus_wire_plain_data(&b, (struct apus_eid){0},
+							      (struct apus_eid){1}, 1, other,
+							      bytes),
+					 APUS_ELIMIT);
+	}
+}
+
 static uint32_t run_of(struct apus_wire_builder *b, struct apus_wire_run *run)
 {
 	struct apus_wire_message m;
@@ -173,6 +216,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(both_iterators_agree),
+		cmocka_unit_test(plain_data_is_data),
 		cmocka_unit_test(what_ends_a_run),
 	};
 
