@@ -511,6 +511,12 @@ int apus_ctl_config_check(const struct apus_ctl_config *config, char *why, size_
 				config->worker_core_count, config->worker_count);
 	if (config->super_client && config->server_count == 0)
 		return complain(to, "discovery.super_client: there are no discovery.servers");
+	if (!*config->relay_name || strlen(config->relay_name) > 40 || *config->relay_name == '.' ||
+	    strchr(config->relay_name, '/'))
+		return complain(to, "worker.name: 1 to 40 bytes without a slash, no dot in front");
+	if (config->relay_ring_bytes & (config->relay_ring_bytes - 1))
+		return complain(to, "worker.ring_bytes: %u is no power of two",
+				config->relay_ring_bytes);
 	if (config->history_samples_per_instance > config->history_samples)
 		return complain(to,
 				"history.samples_per_instance: %u is more than history.samples, %u",

@@ -34,6 +34,7 @@ enum apus_ctl_transport {
 	APUS_CTL_TRANSPORT_URING = 1,
 	APUS_CTL_TRANSPORT_SOCKET = 2,
 	APUS_CTL_TRANSPORT_DPDK = 3,
+	APUS_CTL_TRANSPORT_WORKER = 4, /**< the queues of a worker process, `apus worker` */
 };
 
 enum apus_ctl_checksums { APUS_CTL_CHECKSUMS_ACCEPT = 0, APUS_CTL_CHECKSUMS_REFUSE = 1 };
@@ -98,6 +99,14 @@ struct apus_ctl_config {
 	uint32_t dpdk_checksums; /**< enum apus_ctl_checksums */
 	uint32_t dpdk_hugepages; /**< 0: where there are some */
 	int64_t dpdk_poll_period_ns;
+
+	char relay_name[APUS_CTL_TEXT_BYTES + 1];      /**< of a worker process */
+	char relay_directory[APUS_CTL_TEXT_BYTES + 1]; /**< empty: the user's own */
+	/* Limits of a worker process. */
+	uint32_t relay_applications;
+	uint32_t relay_queues; /**< of one application */
+	uint32_t relay_ring_bytes;
+	uint32_t relay_burst;
 
 	uint32_t worker_count;
 	uint32_t worker_mode; /**< enum apus_ctl_worker_mode */

@@ -44,6 +44,7 @@ static void queue_config(const struct apus_participant *p, struct apus_dp_queue_
 		[APUS_CTL_TRANSPORT_URING] = APUS_DP_QUEUE_URING,
 		[APUS_CTL_TRANSPORT_SOCKET] = APUS_DP_QUEUE_SOCKET,
 		[APUS_CTL_TRANSPORT_DPDK] = APUS_DP_QUEUE_DPDK,
+		[APUS_CTL_TRANSPORT_WORKER] = APUS_DP_QUEUE_WORKER,
 	};
 
 	apus_dp_queue_config_default(q);
@@ -58,8 +59,8 @@ static void queue_config(const struct apus_participant *p, struct apus_dp_queue_
 	q->segment = p->config.segment;
 }
 
-static void add_groups(const struct apus_participant *p, struct apus_dp_queue_config *q,
-		       uint16_t port)
+void apus_ctl_domain_add_groups(const struct apus_participant *p, struct apus_dp_queue_config *q,
+				uint16_t port)
 {
 	struct apus_dp_addr groups[APUS_CTL_GROUPS_MAX];
 	uint32_t count = apus_ctl_domain_groups(p, port, groups);
@@ -95,8 +96,10 @@ static bool is_lazy(const struct apus_participant *p, bool is_control)
 			      p->config.worker_idle == APUS_CTL_IDLE_BLOCK);
 }
 
+/* opened: its queue, which is closed on failure; NULL: one is opened as `q` says. */
 static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *q, bool is_control,
-		       struct apus_dp_worker **worker_out, char *why, size_t why_bytes)
+		       struct apus_dp_queue *opened, struct apus_dp_worker **worker_out, char *why,
+		       size_t why_bytes)
 {
 	struct apus_dp_worker_config c = {
 		.prefix = p->prefix,
@@ -128,11 +131,13 @@ static int open_worker(struct apus_participant *p, struct apus_dp_queue_config *
 					: p->netwatch_fd,
 		.listen = is_control ? NULL : apus_ctl_domain_listen,
 		.listen_user = p,
+		.queue = opened,
 	};
-	int rc;
+	int rc = 0;
 
 	q->lazy_memory = c.lazy_memory;
-	rc = apus_ctl_domain_open_queue(p, q, why, why_bytes, &c.queue);
+	if (!opened)
+		rc = apus_ctl_domain_open_queue(p, q, why, why_bytes, &c.queue);
 	if (rc != 0)
 		return rc;
 	rc = apus_dp_worker_create(&c, worker_out);
@@ -161,8 +166,8 @@ static int open_workers(struct apus_participant *p, char *why, size_t why_bytes)
 	q.unicast_fd = claim.meta_fd;
 	q.unicast_port = claim.ports.meta_unicast;
 	if (p->config.multicast != APUS_CTL_MULTICAST_OFF)
-		add_groups(p, &q, p->ports.meta_multicast);
-	rc = open_worker(p, &q, true, &p->control, why, why_bytes);
+		apus_ctl_domain_add_groups(p, &q, p->ports.meta_multicast);
+	rc = open_worker(p, &q, true, NULL, &p->control, why, why_bytes);
 	if (rc != 0)
 		goto release;
 	claim.meta_fd = -1;
@@ -172,8 +177,8 @@ static int open_workers(struct apus_participant *p, char *why, size_t why_bytes)
 		q.unicast_fd = claim.user_fd;
 		q.unicast_port = i == 0 ? claim.ports.user_unicast : 0;
 		if (p->config.multicast == APUS_CTL_MULTICAST_ON)
-			add_groups(p, &q, p->ports.user_multicast);
-		rc = open_worker(p, &q, false, &p->workers[i], why, why_bytes);
+			apus_ctl_domain_add_groups(p, &q, p->ports.user_multicast);
+		rc = open_worker(p, &q, false, NULL, &p->workers[i], why, why_bytes);
 		if (rc != 0)
 			break;
 		if (i == 0)
@@ -186,6 +191,29 @@ release:
 	if (p->port)
 		p->plugin->port_unreserve(p->port, &claim.ports.user_unicast, 1);
 	apus_dp_port_claim_release(&claim);
+	return rc;
+}
+
+/* The same at a worker process: whoever has the two queues has the index. */
+static int open_relayed(struct apus_participant *p, char *why, size_t why_bytes)
+{
+	struct apus_dp_queue *queues[2] = {NULL, NULL};
+	struct apus_dp_queue_config meta, user;
+	int rc;
+
+	queue_config(p, &meta);
+	user = meta;
+	rc = apus_ctl_domain_claim_relayed(p, &meta, &user, queues, why, why_bytes);
+	if (rc != 0)
+		return rc;
+	rc = open_worker(p, &meta, true, queues[0], &p->control, why, why_bytes);
+	for (uint32_t i = 0; rc == 0 && i < p->config.worker_count; i++) {
+		rc = open_worker(p, &user, false, queues[1], &p->workers[i], why, why_bytes);
+		queues[1] = NULL;
+		user.unicast_port = 0;
+		p->worker_count += rc == 0;
+	}
+	apus_dp_queue_close(queues[1]);
 	return rc;
 }
 
@@ -531,8 +559,10 @@ static void reserve_descriptors(int fd)
 
 static int open_parts(struct apus_participant *p, char *why, size_t why_bytes)
 {
-	int rc = apus_ctl_domain_open_net(p, why, why_bytes);
+	int rc = apus_ctl_domain_check_relay(p, why, why_bytes);
 
+	if (rc == 0)
+		rc = apus_ctl_domain_open_net(p, why, why_bytes);
 	if (rc != 0)
 		return rc;
 	p->epoch = aligned_alloc(APUS_CACHE_LINE, sizeof(*p->epoch));
@@ -544,7 +574,9 @@ static int open_parts(struct apus_participant *p, char *why, size_t why_bytes)
 	make_prefix(&p->prefix);
 	rc = apus_ctl_domain_shm_open(p, why, why_bytes);
 	if (rc == 0)
-		rc = open_workers(p, why, why_bytes);
+		rc = p->config.transport == APUS_CTL_TRANSPORT_WORKER
+			     ? open_relayed(p, why, why_bytes)
+			     : open_workers(p, why, why_bytes);
 	if (rc != 0)
 		return rc;
 	apus_ctl_domain_make_self(p);

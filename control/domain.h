@@ -279,6 +279,23 @@ struct apus_ctl_filter_limits apus_ctl_domain_filter_limits(const struct apus_pa
 int apus_ctl_domain_join(const struct apus_participant *p, const struct apus_endpoint_options *o,
 			 bool is_writer, struct apus_qos *qos);
 
+/** domain.c: adds the groups of SPDP at a port to what a queue listens to. */
+void apus_ctl_domain_add_groups(const struct apus_participant *p, struct apus_dp_queue_config *q,
+				uint16_t port);
+/** domain_relay.c: refuses settings of a worker process that have no effect on this participant. Returns 0 or
+ *  APUS_EINVAL. */
+int apus_ctl_domain_check_relay(const struct apus_participant *p, char *why, size_t why_bytes);
+/** Claims a participant index at the worker process, by opening both queues whose ports stand for it: `meta` and `user`
+ *  get ports and groups. As apus_dp_port_claim(); on failure nothing is open. */
+int apus_ctl_domain_claim_relayed(struct apus_participant *p, struct apus_dp_queue_config *meta,
+				  struct apus_dp_queue_config *user,
+				  struct apus_dp_queue *queues_out[2], char *why, size_t why_bytes);
+/** Interfaces as configured, of whoever has them. As apus_dp_netif_lookup_family(). */
+int apus_ctl_domain_lookup(const struct apus_participant *p, char *why, size_t why_bytes,
+			   struct apus_dp_netif found_out[APUS_DP_NETIF_MAX], size_t *count_out);
+/** True if they may have changed since the last call. */
+bool apus_ctl_domain_net_changed(struct apus_participant *p);
+
 /** domain_net.c: looks interfaces up and begins to watch them. Errors of apus_dp_netif_lookup(), and
  *  APUS_EINVAL if all their addresses are denied. */
 int apus_ctl_domain_open_net(struct apus_participant *p, char *why, size_t why_bytes);
@@ -309,7 +326,7 @@ void apus_ctl_domain_close_port(struct apus_participant *p);
 /** Chooses a participant index whose UDP ports are free on the port, and keeps them; no socket is bound. */
 int apus_ctl_domain_claim_on_port(struct apus_participant *p, char *why, size_t why_bytes,
 				  struct apus_dp_port_claim *claim_out);
-/** Opens a queue: of the port, or of the kernel's sockets. */
+/** Opens a queue: of the port, of the worker process, or of the kernel's sockets. */
 int apus_ctl_domain_open_queue(struct apus_participant *p, const struct apus_dp_queue_config *q,
 			       char *why, size_t why_bytes, struct apus_dp_queue **queue_out);
 

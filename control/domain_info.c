@@ -153,6 +153,7 @@ static const struct named queue_counters[] = {
 	COUNTER(apus_dp_queue_counters, ring_switches, "queue.ring_switches"),
 	COUNTER(apus_dp_queue_counters, foreign_calls, "queue.foreign_calls"),
 	COUNTER(apus_dp_queue_counters, syscalls, "queue.syscalls"),
+	COUNTER(apus_dp_queue_counters, reattached, "queue.reattached"),
 };
 
 static const struct named graph_counters[] = {

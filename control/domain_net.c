@@ -81,10 +81,10 @@ int apus_ctl_domain_open_net(struct apus_participant *p, char *why, size_t why_b
 	if (p->config.transport == APUS_CTL_TRANSPORT_DPDK) {
 		rc = apus_ctl_domain_open_port(p, &found[0], why, why_bytes);
 	} else {
-		/* Watched first, so that no change falls between. */
-		p->netwatch_fd = apus_dp_netwatch_open();
-		rc = apus_dp_netif_lookup_family(apus_ctl_domain_family(p), p->config.interfaces,
-						 why, why_bytes, APUS_DP_NETIF_MAX, found, &count);
+		/* Watched first, so that no change falls between; those of a worker process it watches itself. */
+		if (p->config.transport != APUS_CTL_TRANSPORT_WORKER)
+			p->netwatch_fd = apus_dp_netwatch_open();
+		rc = apus_ctl_domain_lookup(p, why, why_bytes, found, &count);
 	}
 	if (rc != 0)
 		return rc;
@@ -204,12 +204,11 @@ void apus_ctl_domain_follow_net(struct apus_participant *p)
 	struct apus_mono now = apus_mono_now();
 	size_t count;
 
-	if (!apus_dp_netwatch_changed(p->netwatch_fd))
+	if (!apus_ctl_domain_net_changed(p))
 		return;
 	memset(found, 0, sizeof(found));
 	/* What was named and is gone for now will be back, or not: its addresses stay announced. */
-	if (apus_dp_netif_lookup_family(apus_ctl_domain_family(p), p->config.interfaces, NULL, 0,
-					APUS_DP_NETIF_MAX, found, &count) != 0)
+	if (apus_ctl_domain_lookup(p, NULL, 0, found, &count) != 0)
 		return;
 	/* A link that was down and is up again looks the same, but what was sent meanwhile is lost: others
 	 * are told again, though not more often than at the start. */

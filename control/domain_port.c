@@ -6,6 +6,8 @@
  */
 #include "control/domain.h"
 
+#include "dataplane/io/relay.h"
+
 #include <stdio.h>
 
 static struct apus_dp_port_config port_config(const struct apus_participant *p)
@@ -81,5 +83,8 @@ int apus_ctl_domain_open_queue(struct apus_participant *p, const struct apus_dp_
 {
 	if (p->port)
 		return p->plugin->queue_open(p->port, q, why, why_bytes, queue_out);
+	if (p->config.transport == APUS_CTL_TRANSPORT_WORKER)
+		return apus_dp_relay_queue_open(q, p->config.relay_directory, p->config.relay_name,
+						why, why_bytes, queue_out);
 	return apus_dp_queue_open(q, why, why_bytes, queue_out);
 }

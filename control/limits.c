@@ -16,7 +16,7 @@
 #define SEC APUS_NS_PER_SEC
 
 static const char *const multicast_words[] = {"off", "discovery", "on", NULL};
-static const char *const transport_words[] = {"auto", "io_uring", "socket", "dpdk", NULL};
+static const char *const transport_words[] = {"auto", "io_uring", "socket", "dpdk", "worker", NULL};
 static const char *const checksum_words[] = {"accept", "refuse", NULL};
 static const char *const hugepage_words[] = {"auto", "no", NULL};
 static const char *const mode_words[] = {"spawned", "driven", NULL};
@@ -103,9 +103,10 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	/* Transport. */
 	SWITCH("transport.ipv6", "off", ipv6,
 	       "Whether this participant speaks IPv6; it speaks one of IPv4 and IPv6, as Cyclone DDS does."),
-	WORD("transport", "auto", "auto | io_uring | socket | dpdk", transport_words, transport,
+	WORD("transport", "auto", "auto | io_uring | socket | dpdk | worker", transport_words, transport,
 	     "How datagrams are moved; auto takes io_uring where the system permits it, dpdk drives an "
-	     "interface without the kernel (docs/transports.md)."),
+	     "interface without the kernel, worker has a process of this host do it, `apus worker` "
+	     "(docs/transports.md)."),
 	NUMBER("rx.buffers", "", "128", "16…16384", 16, 16384, rx_buffer_count,
 	       "Receive buffers of each queue; rounded up to a power of two."),
 	NUMBER("socket.send_bytes", "bytes", "0", "0…1073741824", 0, 1073741824, socket_send_bytes,
@@ -147,6 +148,23 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 		"How often a thread that sleeps looks at the interface while no other thread polls it."),
 	TEXT("dpdk.library", "", "path", APUS_CTL_KIND_TEXT, dpdk_library,
 	     "The transport's file; empty: libapus-dpdk.so, beside libapus or where the system looks."),
+
+	/* The worker process. */
+	TEXT("worker.name", "default", "up to 40 bytes, no slash", APUS_CTL_KIND_TEXT, relay_name,
+	     "Name of the worker process, on both sides: what `apus worker` listens as, and whom transport = worker "
+	     "asks."),
+	TEXT("worker.directory", "", "path, up to 60 bytes", APUS_CTL_KIND_TEXT, relay_directory,
+	     "Where it listens; empty: $XDG_RUNTIME_DIR/apus/worker, else /tmp/apus-UID/worker. Only its owner "
+	     "may enter it."),
+	NUMBER("worker.applications", "processes", "16", "1…1024", 1, 1024, relay_applications,
+	       "apus worker: most applications at once."),
+	NUMBER("worker.queues", "queues", "16", "1…64", 1, 64, relay_queues,
+	       "apus worker: most queues of one application; a participant has one, and one for each of its workers."),
+	NUMBER("worker.ring_bytes", "bytes", "4194304", "262144…67108864, a power of two", 262144,
+	       67108864, relay_ring_bytes,
+	       "apus worker: largest ring of a queue, each way; an application's is 8 KiB for each of its rx.buffers."),
+	NUMBER("worker.burst", "datagrams", "32", "1…64", 1, 64, relay_burst,
+	       "apus worker: datagrams of one queue, each way, before it is the turn of the next."),
 
 	/* Threads. */
 	NUMBER("worker.count", "", "1", "1…64", 1, 64, worker_count,

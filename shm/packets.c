@@ -87,8 +87,7 @@ enum apus_shm_ring_result apus_shm_packet_reserve(struct apus_shm_packet_produce
 		end->tail += skipped;
 	}
 	packet->length = length;
-	packet->bytes =
-		place(end->shared, end->capacity, end->tail) + APUS_SHM_PACKET_HEADER;
+	packet->bytes = place(end->shared, end->capacity, end->tail) + APUS_SHM_PACKET_HEADER;
 	return APUS_SHM_DONE;
 }
 

@@ -13,8 +13,9 @@
 #include "tools/terminal.h"
 #include "tools/text.h"
 
-static const struct command *const commands[] = {&cmd_pub,   &cmd_sub, &cmd_ls,  &cmd_filter,
-						 &cmd_stats, &cmd_top, &cmd_shm, &cmd_config};
+static const struct command *const commands[] = {&cmd_pub,    &cmd_sub,    &cmd_ls,
+						 &cmd_filter, &cmd_stats,  &cmd_top,
+						 &cmd_shm,    &cmd_worker, &cmd_config};
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 

@@ -6,6 +6,6 @@
 #include "tools/options.h"
 
 extern const struct command cmd_pub, cmd_sub, cmd_ls, cmd_config, cmd_filter, cmd_stats, cmd_top,
-	cmd_shm;
+	cmd_shm, cmd_worker;
 
 #endif

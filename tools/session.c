@@ -143,6 +143,14 @@ static int catch_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+int session_catch_signals(struct session *session)
+{
+	*session = (struct session){.signal_fd = catch_signals()};
+	return session->signal_fd >= 0
+		       ? EXIT_DONE
+		       : complain_failed("cannot catch signals: %s", strerror(errno));
+}
+
 static int join(struct session *session, const struct apus_config *config)
 {
 	char why[REASON_BYTES] = "";

@@ -63,6 +63,10 @@ int session_configure(const struct session_options *options, const char *name,
 /** Joins the domain. Returns EXIT_DONE or an exit code after a complaint; then nothing is open. */
 int session_open(struct session *session, const struct session_options *options, const char *name);
 
+/** Only catches signals, for a command without a participant: session_stopped() and session_close(). Before any thread
+ *  is started. Returns EXIT_DONE or an exit code after a complaint. */
+int session_catch_signals(struct session *session);
+
 /** With --verbose, prints on stderr what the library chose and why; once the endpoints exist. */
 void session_report(const struct session *session, const struct session_options *options);
 

@@ -141,6 +141,7 @@ enum apus_dp_queue_kind {
 	APUS_DP_QUEUE_SOCKET = 2, /* recvmmsg and sendmmsg */
 	APUS_DP_QUEUE_OTHER = 3,  /* not made by apus_dp_queue_open() */
 	APUS_DP_QUEUE_DPDK = 4,   /* of a port: plugin.h; not made by apus_dp_queue_open() either */
+	APUS_DP_QUEUE_WORKER = 5, /* of a worker process: apus_dp_relay_queue_open() */
 };
 
 /** How to open a queue. Start from apus_dp_queue_config_default(). */
@@ -197,6 +198,7 @@ struct apus_dp_queue_counters {
 	struct apus_counter
 		foreign_calls;        /* io_uring: receive calls by other threads than the issuer */
 	struct apus_counter syscalls; /* made by receive and send */
+	struct apus_counter reattached; /* of a worker process: times a successor was found */
 };
 
 struct apus_dp_queue;

@@ -48,6 +48,7 @@ const char *apus_dp_queue_kind_name(enum apus_dp_queue_kind kind)
 	case APUS_DP_QUEUE_URING: return "io_uring";
 	case APUS_DP_QUEUE_SOCKET: return "sockets";
 	case APUS_DP_QUEUE_DPDK: return "DPDK";
+	case APUS_DP_QUEUE_WORKER: return "worker";
 	case APUS_DP_QUEUE_OTHER: break;
 	}
 	return "other";

@@ -12,6 +12,7 @@
 #include <apus/participant.h>
 #include <apus/predicate.h>
 #include <apus/qos.h>
+#include <apus/relay.h>
 #include <apus/stats.h>
 #include <apus/status.h>
 #include <apus/type.h>

@@ -108,7 +108,8 @@ static void every_length_wraps(void **state)
 		for (int i = 0; i < 5; i++) {
 			assert_int_equal(put(pair, length, (uint8_t)(length + i)), APUS_SHM_DONE);
 			apus_shm_packet_publish(&pair->p);
-			apus_shm_packet_give_back(&pair->c, get(pair, length, (uint8_t)(length + i)));
+			apus_shm_packet_give_back(&pair->c,
+						  get(pair, length, (uint8_t)(length + i)));
 		}
 	}
 }
@@ -131,12 +132,12 @@ static void full_changes_nothing(void **state)
 	apus_shm_packet_publish(&pair->p);
 	for (uint8_t i = 1; i < 5; i++)
 		get(pair, 1024 - 32, i);
-	assert_int_equal(apus_shm_packet_reserve(&pair->p, CAPACITY - 31,
-						 &(struct apus_shm_packet){0}),
-			 APUS_SHM_NOTHING);
-	assert_int_equal(apus_shm_packet_reserve(&pair->p, UINT32_MAX,
-						 &(struct apus_shm_packet){0}),
-			 APUS_SHM_NOTHING);
+	assert_int_equal(
+		apus_shm_packet_reserve(&pair->p, CAPACITY - 31, &(struct apus_shm_packet){0}),
+		APUS_SHM_NOTHING);
+	assert_int_equal(
+		apus_shm_packet_reserve(&pair->p, UINT32_MAX, &(struct apus_shm_packet){0}),
+		APUS_SHM_NOTHING);
 }
 
 static void a_sleeper_is_woken_once(void **state)

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The worker process made of a configuration; see <apus/relay.h> and dataplane/io/relay.h. */
+#include "control/config.h"
+
+#include "dataplane/io/netwatch.h"
+#include "dataplane/io/relay.h"
+
+#include <apus/relay.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POLL_MAX_NS (60 * APUS_NS_PER_SEC)
+
+struct apus_relay {
+	struct apus_ctl_config config;
+	struct apus_dp_relay *relay;
+	int netwatch_fd;
+	struct apus_dp_netif interfaces[APUS_DP_NETIF_MAX];
+	size_t interface_count;
+};
+
+/* Settings that mean something to a worker process. */
+static bool has_effect(const char *name)
+{
+	static const char *const names[] = {
+		"interfaces",     "rx.buffers",          "transport",       "transport.ipv6",
+		"worker.burst",   "worker.applications", "worker.cores",    "worker.count",
+		"worker.directory", "worker.idle",       "worker.name",     "worker.priority",
+		"worker.queues",  "worker.ring_bytes",
+	};
+
+	for (size_t i = 0; i < APUS_ARRAY_LENGTH(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+static int refuse_idle_settings(const struct apus_config *config, char *why, size_t why_bytes)
+{
+	const struct apus_setting *s;
+
+	for (size_t i = 0; (s = apus_config_describe(i)); i++) {
+		char value[APUS_CTL_TEXT_BYTES + 1] = "";
+
+		if (has_effect(s->name))
+			continue;
+		(void)apus_config_get(config, s->name, value, sizeof(value));
+		if (strcmp(value, s->default_value) == 0)
+			continue;
+		snprintf(why, why_bytes, "%s: has no effect on a worker process", s->name);
+		return APUS_EINVAL;
+	}
+	return 0;
+}
+
+static uint16_t family_of(const struct apus_relay *r)
+{
+	return r->config.ipv6 ? AF_INET6 : AF_INET;
+}
+
+static int look_up(struct apus_relay *r, struct apus_dp_netif found[APUS_DP_NETIF_MAX],
+		   size_t *count_out, char *why, size_t why_bytes)
+{
+	memset(found, 0, APUS_DP_NETIF_MAX * sizeof(*found));
+	return apus_dp_netif_lookup_family(family_of(r), r->config.interfaces, why, why_bytes,
+					   APUS_DP_NETIF_MAX, found, count_out);
+}
+
+static int fill(struct apus_relay *r, struct apus_dp_relay_config *c, char *why, size_t why_bytes)
+{
+	static const enum apus_dp_queue_kind kinds[] = {
+		[APUS_CTL_TRANSPORT_AUTO] = APUS_DP_QUEUE_AUTO,
+		[APUS_CTL_TRANSPORT_URING] = APUS_DP_QUEUE_URING,
+		[APUS_CTL_TRANSPORT_SOCKET] = APUS_DP_QUEUE_SOCKET,
+	};
+	static const enum apus_dp_relay_idle idle[] = {
+		[APUS_CTL_IDLE_POLL] = APUS_DP_RELAY_POLL,
+		[APUS_CTL_IDLE_PAUSE] = APUS_DP_RELAY_PAUSE,
+		[APUS_CTL_IDLE_BLOCK] = APUS_DP_RELAY_BLOCK,
+	};
+	const struct apus_ctl_config *k = &r->config;
+
+	if (k->transport >= APUS_ARRAY_LENGTH(kinds)) {
+		snprintf(why, why_bytes, "transport: a worker process needs one of its own");
+		return APUS_EINVAL;
+	}
+	*c = (struct apus_dp_relay_config){
+		.directory = k->relay_directory,
+		.name = k->relay_name,
+		.thread_count = k->worker_count,
+		.priority = (int)k->worker_priority,
+		.idle = idle[k->worker_idle],
+		.applications = k->relay_applications,
+		.queues = k->relay_queues,
+		.ring_bytes = k->relay_ring_bytes,
+		.burst = k->relay_burst,
+		.interface_count = (uint32_t)r->interface_count,
+	};
+	apus_dp_queue_config_default(&c->queue);
+	c->queue.kind = kinds[k->transport];
+	c->queue.rx_buffer_count = k->rx_buffer_count;
+	c->queue.lazy_memory = true;
+	memcpy(c->interfaces, r->interfaces, sizeof(c->interfaces));
+	for (uint32_t i = 0; i < k->worker_count; i++)
+		c->cores[i] = i < k->worker_core_count ? k->worker_core[i] : -1;
+	return 0;
+}
+
+static int create(const struct apus_config *config, struct apus_relay *r, char *why,
+		  size_t why_bytes)
+{
+	struct apus_dp_relay_config c;
+	int rc = apus_ctl_config_check(apus_ctl_config_of(config), why, why_bytes);
+
+	r->config = *apus_ctl_config_of(config);
+	if (rc == 0)
+		rc = refuse_idle_settings(config, why, why_bytes);
+	if (rc == 0) {
+		/* Watched first, so that no change falls between. */
+		r->netwatch_fd = apus_dp_netwatch_open();
+		rc = look_up(r, r->interfaces, &r->interface_count, why, why_bytes);
+	}
+	if (rc == 0)
+		rc = fill(r, &c, why, why_bytes);
+	if (rc == 0)
+		rc = apus_dp_relay_create(&c, why, why_bytes, &r->relay);
+	return rc;
+}
+
+int apus_relay_create(const struct apus_config *config, struct apus_relay **relay_out, char *why,
+		      size_t why_bytes)
+{
+	struct apus_relay *r = config && relay_out ? calloc(1, sizeof(*r)) : NULL;
+	char unread[1];
+	int rc;
+
+	if (!r)
+		return config && relay_out ? APUS_ENOMEM : APUS_EINVAL;
+	if (!why || !why_bytes) {
+		why = unread;
+		why_bytes = sizeof(unread);
+	}
+	*why = '\0';
+	r->netwatch_fd = -1;
+	rc = create(config, r, why, why_bytes);
+	if (rc == 0) {
+		*relay_out = r;
+		return 0;
+	}
+	if (!*why)
+		snprintf(why, why_bytes, "%s", apus_strerror(rc));
+	apus_relay_destroy(r);
+	return rc;
+}
+
+/* True if the interfaces were others, and are told to everybody. */
+static bool follow_net(struct apus_relay *r)
+{
+	struct apus_dp_netif found[APUS_DP_NETIF_MAX];
+	size_t count;
+
+	if (!apus_dp_netwatch_changed(r->netwatch_fd) ||
+	    look_up(r, found, &count, NULL, 0) != 0 ||
+	    (count == r->interface_count &&
+	     memcmp(found, r->interfaces, sizeof(found)) == 0))
+		return false;
+	memcpy(r->interfaces, found, sizeof(found));
+	r->interface_count = count;
+	apus_dp_relay_set_interfaces(r->relay, found, (uint32_t)count);
+	return true;
+}
+
+int apus_relay_poll(struct apus_relay *relay, int64_t timeout_ns,
+		    void (*event)(const struct apus_relay_event *event, void *user), void *user)
+{
+	static const enum apus_relay_event_kind kinds[] = {
+		[APUS_DP_RELAY_THREAD] = APUS_RELAY_THREAD,
+		[APUS_DP_RELAY_ATTACHED] = APUS_RELAY_ATTACHED,
+		[APUS_DP_RELAY_DETACHED] = APUS_RELAY_DETACHED,
+		[APUS_DP_RELAY_REFUSED] = APUS_RELAY_REFUSED,
+	};
+	struct apus_dp_relay_event e;
+	int n = 0;
+
+	if (!relay || timeout_ns < 0 || timeout_ns > POLL_MAX_NS)
+		return APUS_EINVAL;
+	apus_dp_relay_turn(relay->relay, (int)((timeout_ns + APUS_NS_PER_MS - 1) / APUS_NS_PER_MS));
+	if (follow_net(relay)) {
+		n++;
+		if (event)
+			event(&(struct apus_relay_event){.kind = APUS_RELAY_NETWORK, .text = ""},
+			      user);
+	}
+	while (apus_dp_relay_event(relay->relay, &e)) {
+		n++;
+		if (event)
+			event(&(struct apus_relay_event){kinds[e.kind], e.pid, e.port, e.thread,
+							 e.text},
+			      user);
+	}
+	return n;
+}
+
+void apus_relay_visit(struct apus_relay *relay,
+		      void (*visit)(const struct apus_stat *stat, void *user), void *user)
+{
+	const struct apus_dp_relay_counters *c = apus_dp_relay_counters(relay->relay);
+	const struct apus_dp_relay_thread_counters *t;
+	struct apus_stat stats[] = {
+		{"relay.attached", apus_counter_get(&c->attached)},
+		{"relay.closed", apus_counter_get(&c->closed)},
+		{"relay.reclaimed", apus_counter_get(&c->reclaimed)},
+		{"relay.refused", apus_counter_get(&c->refused)},
+		{"relay.broken", apus_counter_get(&c->broken)},
+		{"relay.in", 0},
+		{"relay.out", 0},
+		{"relay.bad", 0},
+		{"relay.stalls", 0},
+		{"relay.bells", 0},
+	};
+
+	for (uint32_t i = 0; (t = apus_dp_relay_thread_counters(relay->relay, i)); i++) {
+		stats[5].value += apus_counter_get(&t->in);
+		stats[6].value += apus_counter_get(&t->out);
+		stats[7].value += apus_counter_get(&t->bad);
+		stats[8].value += apus_counter_get(&t->stalls);
+		stats[9].value += apus_counter_get(&t->bells_in);
+	}
+	for (size_t i = 0; i < APUS_ARRAY_LENGTH(stats); i++)
+		visit(&stats[i], user);
+}
+
+void apus_relay_destroy(struct apus_relay *relay)
+{
+	if (!relay)
+		return;
+	apus_dp_relay_destroy(relay->relay);
+	apus_dp_netwatch_close(relay->netwatch_fd);
+	free(relay);
+}
