@@ -20,19 +20,22 @@ int apus_ctl_domain_check_relay(const struct apus_participant *p, char *why, siz
 {
 	static const char *const names[] = {"worker.applications", "worker.queues",
 					    "worker.ring_bytes", "worker.burst"};
-	const struct apus_ctl_config *c = &p->config, *d = apus_ctl_config_of(NULL);
-	const uint32_t differs[] = {c->relay_applications ^ d->relay_applications,
-				    c->relay_queues ^ d->relay_queues,
-				    c->relay_ring_bytes ^ d->relay_ring_bytes,
-				    c->relay_burst ^ d->relay_burst};
+	const struct apus_ctl_config *c = &p->config;
+	struct apus_ctl_config d;
+	bool differs[4];
 
+	apus_ctl_config_default(&d);
+	differs[0] = c->relay_applications != d.relay_applications;
+	differs[1] = c->relay_queues != d.relay_queues;
+	differs[2] = c->relay_ring_bytes != d.relay_ring_bytes;
+	differs[3] = c->relay_burst != d.relay_burst;
 	for (size_t i = 0; i < APUS_ARRAY_LENGTH(differs); i++) {
 		if (!differs[i])
 			continue;
 		snprintf(why, why_bytes, "%s: has no effect but on the worker process", names[i]);
 		return APUS_EINVAL;
 	}
-	if (is_relayed(p) || (strcmp(c->relay_name, d->relay_name) == 0 && !*c->relay_directory))
+	if (is_relayed(p) || (strcmp(c->relay_name, d.relay_name) == 0 && !*c->relay_directory))
 		return 0;
 	snprintf(why, why_bytes, "worker.%s: has no effect but with transport = worker",
 		 *c->relay_directory ? "directory" : "name");
@@ -44,12 +47,12 @@ int apus_ctl_domain_lookup(const struct apus_participant *p, char *why, size_t w
 {
 	uint16_t family = apus_ctl_domain_family(p);
 
-	return is_relayed(p) ? apus_dp_relay_lookup(p->config.relay_directory, p->config.relay_name,
-						    family, p->config.interfaces, why, why_bytes,
-						    APUS_DP_NETIF_MAX, found, count_out)
-			     : apus_dp_netif_lookup_family(family, p->config.interfaces, why,
-							   why_bytes, APUS_DP_NETIF_MAX, found,
-							   count_out);
+	return is_relayed(p)
+		       ? apus_dp_relay_lookup(p->config.relay_directory, p->config.relay_name,
+					      family, p->config.interfaces, why, why_bytes,
+					      APUS_DP_NETIF_MAX, found, count_out)
+		       : apus_dp_netif_lookup_family(family, p->config.interfaces, why, why_bytes,
+						     APUS_DP_NETIF_MAX, found, count_out);
 }
 
 bool apus_ctl_domain_net_changed(struct apus_participant *p)
@@ -78,8 +81,8 @@ static int open_pair(struct apus_participant *p, const struct apus_dp_queue_conf
 }
 
 int apus_ctl_domain_claim_relayed(struct apus_participant *p, struct apus_dp_queue_config *meta,
-				  struct apus_dp_queue_config *user, struct apus_dp_queue *queues[2],
-				  char *why, size_t why_bytes)
+				  struct apus_dp_queue_config *user,
+				  struct apus_dp_queue *queues[2], char *why, size_t why_bytes)
 {
 	bool any = p->config.participant_index == APUS_CTL_AUTO;
 	uint32_t first = any ? 0 : (uint32_t)p->config.participant_index;

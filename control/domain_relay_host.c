@@ -24,10 +24,10 @@ struct apus_relay {
 static bool has_effect(const char *name)
 {
 	static const char *const names[] = {
-		"interfaces",     "rx.buffers",          "transport",       "transport.ipv6",
-		"worker.burst",   "worker.applications", "worker.cores",    "worker.count",
-		"worker.directory", "worker.idle",       "worker.name",     "worker.priority",
-		"worker.queues",  "worker.ring_bytes",
+		"interfaces",       "rx.buffers",          "transport",    "transport.ipv6",
+		"worker.burst",     "worker.applications", "worker.cores", "worker.count",
+		"worker.directory", "worker.idle",         "worker.name",  "worker.priority",
+		"worker.queues",    "worker.ring_bytes",
 	};
 
 	for (size_t i = 0; i < APUS_ARRAY_LENGTH(names); i++)
@@ -160,10 +160,8 @@ static bool follow_net(struct apus_relay *r)
 	struct apus_dp_netif found[APUS_DP_NETIF_MAX];
 	size_t count;
 
-	if (!apus_dp_netwatch_changed(r->netwatch_fd) ||
-	    look_up(r, found, &count, NULL, 0) != 0 ||
-	    (count == r->interface_count &&
-	     memcmp(found, r->interfaces, sizeof(found)) == 0))
+	if (!apus_dp_netwatch_changed(r->netwatch_fd) || look_up(r, found, &count, NULL, 0) != 0 ||
+	    (count == r->interface_count && memcmp(found, r->interfaces, sizeof(found)) == 0))
 		return false;
 	memcpy(r->interfaces, found, sizeof(found));
 	r->interface_count = count;

@@ -103,7 +103,8 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	/* Transport. */
 	SWITCH("transport.ipv6", "off", ipv6,
 	       "Whether this participant speaks IPv6; it speaks one of IPv4 and IPv6, as Cyclone DDS does."),
-	WORD("transport", "auto", "auto | io_uring | socket | dpdk | worker", transport_words, transport,
+	WORD("transport", "auto", "auto | io_uring | socket | dpdk | worker", transport_words,
+	     transport,
 	     "How datagrams are moved; auto takes io_uring where the system permits it, dpdk drives an "
 	     "interface without the kernel, worker has a process of this host do it, `apus worker` "
 	     "(docs/transports.md)."),
@@ -160,9 +161,9 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	       "apus worker: most applications at once."),
 	NUMBER("worker.queues", "queues", "16", "1…64", 1, 64, relay_queues,
 	       "apus worker: most queues of one application; a participant has one, and one for each of its workers."),
-	NUMBER("worker.ring_bytes", "bytes", "4194304", "262144…67108864, a power of two", 262144,
-	       67108864, relay_ring_bytes,
-	       "apus worker: largest ring of a queue, each way; an application's is 8 KiB for each of its rx.buffers."),
+	NUMBER("worker.ring_bytes", "bytes", "4194304", "262144…67108864", 262144, 67108864,
+	       relay_ring_bytes,
+	       "apus worker: largest ring of a queue, each way, a power of two; an application's is 8 KiB for each of its rx.buffers."),
 	NUMBER("worker.burst", "datagrams", "32", "1…64", 1, 64, relay_burst,
 	       "apus worker: datagrams of one queue, each way, before it is the turn of the next."),
 

@@ -47,8 +47,8 @@ static void print_json(const struct apus_relay_event *e)
 static void print_text(const struct apus_relay_event *e)
 {
 	static const enum ink inks[] = {
-		[APUS_RELAY_THREAD] = INK_DIM,    [APUS_RELAY_ATTACHED] = INK_GOOD,
-		[APUS_RELAY_DETACHED] = INK_NONE, [APUS_RELAY_REFUSED] = INK_BAD,
+		[APUS_RELAY_THREAD] = INK_DIM,     [APUS_RELAY_ATTACHED] = INK_GOOD,
+		[APUS_RELAY_DETACHED] = INK_NONE,  [APUS_RELAY_REFUSED] = INK_BAD,
 		[APUS_RELAY_NETWORK] = INK_STRONG,
 	};
 
@@ -155,8 +155,8 @@ static int run(const struct command *command, int argc, char **argv)
 
 static const struct option options[] = {
 	CONFIG_OPTIONS(struct values),
-	{"check", NULL, "only say what of this host costs latency, and what mends it", OPTION_FLAG, 0,
-	 offsetof(struct values, check), 0, 0},
+	{"check", NULL, "only say what of this host costs latency, and what mends it", OPTION_FLAG,
+	 0, offsetof(struct values, check), 0, 0},
 	{"root", "PATH", "where --check looks for /proc and /sys (default: /)", OPTION_TEXT, 0,
 	 offsetof(struct values, root), 0, 0},
 	{"json", NULL, "one JSON object a line", OPTION_FLAG, 0, offsetof(struct values, json), 0,

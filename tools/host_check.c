@@ -41,8 +41,8 @@ static const struct point {
 	{"interrupts", "/proc/irq/default_smp_affinity", NOT_ALL, "",
 	 "interrupts of devices land on the cores of polling threads",
 	 "scripts/isolate --cpus LIST --apply"},
-	{"governor", "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor", IS_TEXT, "performance",
-	 "a core needs up to milliseconds to reach its frequency",
+	{"governor", "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor", IS_TEXT,
+	 "performance", "a core needs up to milliseconds to reach its frequency",
 	 "cpupower frequency-set -g performance"},
 	{"hyper-threads", "/sys/devices/system/cpu/smt/active", IS_TEXT, "0",
 	 "a sibling thread takes up to half of a polling core",
@@ -51,8 +51,8 @@ static const struct point {
 	 "a core that sleeps deeply wakes late", "cpupower idle-set -D 10"},
 	{"huge pages", "/proc/sys/vm/nr_hugepages", AT_LEAST, "16",
 	 "large pools miss the TLB; DPDK ports want them", "scripts/hugepages reserve 64"},
-	{"transparent huge pages", "/sys/kernel/mm/transparent_hugepage/enabled", HAS_NOT, "[always]",
-	 "the kernel stops threads to merge pages",
+	{"transparent huge pages", "/sys/kernel/mm/transparent_hugepage/enabled", HAS_NOT,
+	 "[always]", "the kernel stops threads to merge pages",
 	 "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"},
 	{"NUMA balancing", "/proc/sys/kernel/numa_balancing", IS_TEXT, "0",
 	 "the kernel unmaps pages to see who uses them", "sysctl -w kernel.numa_balancing=0"},
@@ -68,8 +68,8 @@ static const struct point {
 	{"timer slack", "/proc/self/timerslack_ns", AT_MOST, "50000",
 	 "threads that sleep wake so many ns late (not with worker.priority)",
 	 "echo 1 > /proc/PID/timerslack_ns"},
-	{"clock", "/sys/devices/system/clocksource/clocksource0/current_clocksource", HAS_NOT, "hpet",
-	 "reading the time is a system call", "kernel command line: clocksource=tsc"},
+	{"clock", "/sys/devices/system/clocksource/clocksource0/current_clocksource", HAS_NOT,
+	 "hpet", "reading the time is a system call", "kernel command line: clocksource=tsc"},
 };
 
 static bool read_value(const char *root, const char *path, char value[VALUE_BYTES])
@@ -157,8 +157,8 @@ static void print_json(const struct point *p, const char *value, bool well)
 
 static void print_text(const struct point *p, const char *value, bool well)
 {
-	printf("%s%-7s%s  %-22s  %s\n", ink(stdout, well ? INK_GOOD : INK_BAD), well ? "ok" : "mend",
-	       ink(stdout, INK_NONE), p->name, *value ? value : "none");
+	printf("%s%-7s%s  %-22s  %s\n", ink(stdout, well ? INK_GOOD : INK_BAD),
+	       well ? "ok" : "mend", ink(stdout, INK_NONE), p->name, *value ? value : "none");
 	if (!well)
 		printf("         %s%s%s\n         %s\n", ink(stdout, INK_DIM), p->cost,
 		       ink(stdout, INK_NONE), p->mend);

@@ -255,7 +255,8 @@ struct apus_dp_relay_counters {
 	struct apus_counter closed;    /* closed by their applications */
 	struct apus_counter reclaimed; /* taken back from dead ones */
 	struct apus_counter refused;   /* not opened: a limit, a port taken, nonsense */
-	struct apus_counter broken;    /* taken from applications whose ring or messages are nonsense */
+	struct apus_counter
+		broken; /* taken from applications whose ring or messages are nonsense */
 };
 
 /** Of a thread. */

@@ -235,9 +235,9 @@ static int open_client(struct apus_dp_relay *relay, struct apus_dp_relay_client 
 		snprintf(why, why_bytes, "no memory for the rings");
 		return rc;
 	}
-	rc = relay->config.open ? relay->config.open(relay->config.user, &q, why, why_bytes,
-						     &c->queue)
-				: apus_dp_queue_open(&q, why, why_bytes, &c->queue);
+	rc = relay->config.open
+		     ? relay->config.open(relay->config.user, &q, why, why_bytes, &c->queue)
+		     : apus_dp_queue_open(&q, why, why_bytes, &c->queue);
 	if (rc != 0)
 		return rc;
 	apus_shm_packet_producer_init(&c->in, c->segment.base, c->ask.ring_bytes);
@@ -426,7 +426,8 @@ static const char *config_fault(const struct apus_dp_relay_config *c)
 	return NULL;
 }
 
-static int listen_at(struct apus_dp_relay *relay, const char *directory, char *why, size_t why_bytes)
+static int listen_at(struct apus_dp_relay *relay, const char *directory, char *why,
+		     size_t why_bytes)
 {
 	int rc = apus_dp_relay_directory(directory, relay->directory, sizeof(relay->directory));
 

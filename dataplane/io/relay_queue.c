@@ -43,14 +43,14 @@ struct held {
 };
 
 struct relay_queue {
-	struct apus_dp_queue q; /* first: the queue is this struct */
+	struct apus_dp_queue q;        /* first: the queue is this struct */
 	struct apus_dp_relay_open ask; /* what is asked for, and asked for again */
 	char directory[128];
 	char name[APUS_SHM_LINK_NAME + 1];
 	enum state state;
 	int fd; /* of the connection; -1: none */
 	int epoll_fd, timer_fd;
-	bool sleeps; /* somebody sleeps on epoll_fd: bells are wanted */
+	bool sleeps;          /* somebody sleeps on epoll_fd: bells are wanted */
 	struct apus_mono due; /* LOST: to look again; ASKED: to give up */
 	uint32_t looked; /* receive calls that found nothing since the connection was looked at */
 	void *memory;

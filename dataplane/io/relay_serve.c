@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 /* A polling thread asks the kernel about connections every so many rounds. */
-#define LOOK_AFTER 512
+#define LOOK_AFTER     512
 #define EVENTS_AT_ONCE 64
 /* Messages of one client at a look. */
 #define MESSAGES_AT_ONCE 16
@@ -35,7 +35,8 @@
 /* What an epoll event is about: the client, and which of its descriptors, in the low bits of its address. */
 enum source { FROM_NETWORK = 0, FROM_APPLICATION = 1, FROM_PROCESS = 2, SOURCE_MASK = 3 };
 
-_Static_assert(_Alignof(struct apus_dp_relay_client) > SOURCE_MASK, "low bits of its address are free");
+_Static_assert(_Alignof(struct apus_dp_relay_client) > SOURCE_MASK,
+	       "low bits of its address are free");
 
 static bool blocks(const struct apus_dp_relay_thread *t)
 {
@@ -47,8 +48,7 @@ static bool blocks(const struct apus_dp_relay_thread *t)
 static int watch(struct apus_dp_relay_thread *t, int op, int fd, struct apus_dp_relay_client *c,
 		 enum source source, uint32_t events)
 {
-	struct epoll_event event = {.events = events,
-				    .data.u64 = (uint64_t)(uintptr_t)c | source};
+	struct epoll_event event = {.events = events, .data.u64 = (uint64_t)(uintptr_t)c | source};
 
 	return fd >= 0 ? epoll_ctl(t->epoll_fd, op, fd, &event) : 0;
 }
@@ -60,8 +60,8 @@ static void adopt(struct apus_dp_relay_thread *t, struct apus_dp_relay_client *c
 	t->clients[t->client_count++] = c;
 	if (watch(t, EPOLL_CTL_ADD, c->fd, c, FROM_APPLICATION, EPOLLIN) != 0 ||
 	    watch(t, EPOLL_CTL_ADD, c->pidfd, c, FROM_PROCESS, EPOLLIN) != 0 ||
-	    (blocks(t) && watch(t, EPOLL_CTL_ADD, apus_dp_queue_fd(c->queue), c, FROM_NETWORK,
-				EPOLLIN) != 0))
+	    (blocks(t) &&
+	     watch(t, EPOLL_CTL_ADD, apus_dp_queue_fd(c->queue), c, FROM_NETWORK, EPOLLIN) != 0))
 		c->gone = true;
 }
 
@@ -299,7 +299,8 @@ static void follow_interfaces(struct apus_dp_relay_thread *t)
 
 static void note(struct apus_dp_relay_thread *t, const struct epoll_event *event)
 {
-	struct apus_dp_relay_client *c = (void *)(uintptr_t)(event->data.u64 & ~(uint64_t)SOURCE_MASK);
+	struct apus_dp_relay_client *c =
+		(void *)(uintptr_t)(event->data.u64 & ~(uint64_t)SOURCE_MASK);
 	uint64_t count;
 
 	if (!c) {

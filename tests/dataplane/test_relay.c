@@ -508,7 +508,8 @@ static void nonsense_is_refused(void **state)
 	srand(11);
 	for (int i = 0; i < 40; i++) {
 		int fd = apus_shm_connect(h->directory, "test");
-		struct apus_dp_relay_head head = apus_dp_relay_head((enum apus_dp_relay_kind)(i % 12));
+		struct apus_dp_relay_head head =
+			apus_dp_relay_head((enum apus_dp_relay_kind)(i % 12));
 
 		for (size_t k = 0; k < sizeof(bytes); k++)
 			bytes[k] = (uint8_t)rand();
