@@ -6,6 +6,7 @@
 #include "dataplane/io/relay.h"
 
 #include <apus/relay.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,33 +201,56 @@ int apus_relay_poll(struct apus_relay *relay, int64_t timeout_ns,
 	return n;
 }
 
+struct named {
+	const char *name;
+	size_t offset;
+};
+
+#define COUNTER(type, field, text)                 \
+	{                                          \
+		text, offsetof(struct type, field) \
+	}
+
+static const struct named counters[] = {
+	COUNTER(apus_dp_relay_counters, attached, "relay.attached"),
+	COUNTER(apus_dp_relay_counters, closed, "relay.closed"),
+	COUNTER(apus_dp_relay_counters, reclaimed, "relay.reclaimed"),
+	COUNTER(apus_dp_relay_counters, refused, "relay.refused"),
+	COUNTER(apus_dp_relay_counters, broken, "relay.broken"),
+};
+
+static const struct named thread_counters[] = {
+	COUNTER(apus_dp_relay_thread_counters, in, "relay.in"),
+	COUNTER(apus_dp_relay_thread_counters, out, "relay.out"),
+	COUNTER(apus_dp_relay_thread_counters, bad, "relay.bad"),
+	COUNTER(apus_dp_relay_thread_counters, stalls, "relay.stalls"),
+	COUNTER(apus_dp_relay_thread_counters, bells_in, "relay.bells"),
+};
+
+static uint64_t value_of(const void *holder, const struct named *n)
+{
+	const void *at = (const char *)holder + n->offset;
+
+	return apus_counter_get(at);
+}
+
 void apus_relay_visit(struct apus_relay *relay,
 		      void (*visit)(const struct apus_stat *stat, void *user), void *user)
 {
-	const struct apus_dp_relay_counters *c = apus_dp_relay_counters(relay->relay);
 	const struct apus_dp_relay_thread_counters *t;
-	struct apus_stat stats[] = {
-		{"relay.attached", apus_counter_get(&c->attached)},
-		{"relay.closed", apus_counter_get(&c->closed)},
-		{"relay.reclaimed", apus_counter_get(&c->reclaimed)},
-		{"relay.refused", apus_counter_get(&c->refused)},
-		{"relay.broken", apus_counter_get(&c->broken)},
-		{"relay.in", 0},
-		{"relay.out", 0},
-		{"relay.bad", 0},
-		{"relay.stalls", 0},
-		{"relay.bells", 0},
-	};
 
-	for (uint32_t i = 0; (t = apus_dp_relay_thread_counters(relay->relay, i)); i++) {
-		stats[5].value += apus_counter_get(&t->in);
-		stats[6].value += apus_counter_get(&t->out);
-		stats[7].value += apus_counter_get(&t->bad);
-		stats[8].value += apus_counter_get(&t->stalls);
-		stats[9].value += apus_counter_get(&t->bells_in);
+	for (size_t i = 0; i < APUS_ARRAY_LENGTH(counters); i++)
+		visit(&(struct apus_stat){counters[i].name,
+					  value_of(apus_dp_relay_counters(relay->relay),
+						   &counters[i])},
+		      user);
+	for (size_t i = 0; i < APUS_ARRAY_LENGTH(thread_counters); i++) {
+		struct apus_stat stat = {thread_counters[i].name, 0};
+
+		for (uint32_t k = 0; (t = apus_dp_relay_thread_counters(relay->relay, k)); k++)
+			stat.value += value_of(t, &thread_counters[i]);
+		visit(&stat, user);
 	}
-	for (size_t i = 0; i < APUS_ARRAY_LENGTH(stats); i++)
-		visit(&stats[i], user);
 }
 
 void apus_relay_destroy(struct apus_relay *relay)

@@ -17,6 +17,7 @@
  *   JOIN, LEAVE(group)          ->
  *                               <-   DONE(result)
  *   BELL                       <->   BELL: whoever is asleep has something to take
+ *   BYE, and the end            ->
  *
  * Datagrams carry the address they go to or come from. Where they come *from* is not the application's to say: the
  * worker process sends them from the port of that queue, which nobody else has.
@@ -51,9 +52,10 @@ enum apus_dp_relay_kind {
 	APUS_DP_RELAY_DONE = 7,
 	APUS_DP_RELAY_BELL = 8,
 	APUS_DP_RELAY_CHANGED = 9, /* the interfaces are others than before */
+	APUS_DP_RELAY_BYE = 10,    /* the connection ends now, and nobody has died */
 };
 
-/** Every message begins with it; BELL and CHANGED are nothing more. */
+/** Every message begins with it; BELL, CHANGED and BYE are nothing more. */
 struct apus_dp_relay_head {
 	uint32_t magic;
 	uint16_t version;
@@ -253,7 +255,7 @@ struct apus_dp_relay_event {
 struct apus_dp_relay_counters {
 	struct apus_counter attached;  /* queues opened */
 	struct apus_counter closed;    /* closed by their applications */
-	struct apus_counter reclaimed; /* taken back from dead ones */
+	struct apus_counter reclaimed; /* taken back from those that died, or left without a word */
 	struct apus_counter refused;   /* not opened: a limit, a port taken, nonsense */
 	struct apus_counter
 		broken; /* taken from applications whose ring or messages are nonsense */

@@ -30,11 +30,12 @@ struct apus_dp_relay_client {
 	/* Taken from the network, and not all of them in the ring yet. */
 	struct apus_dp_rx held[APUS_DP_RELAY_BURST_MAX];
 	uint32_t held_count, held_next;
-	bool readable; /* the network may have something; a polling thread does not ask */
-	bool muted;    /* its descriptor is not watched: the ring is full */
-	bool spoken;   /* there may be messages */
-	bool gone;     /* the connection has ended, or the process */
-	bool died;     /* the process is dead: told by its pidfd */
+	bool readable;       /* the network may have something; a polling thread does not ask */
+	bool muted;          /* its descriptor is not watched: the ring is full */
+	bool spoken;         /* there may be messages */
+	bool gone;           /* the connection has ended, or the process */
+	bool leaves;         /* it has said so before */
+	uint8_t rounds_gone; /* that it was given to have what it sent last leave */
 };
 
 struct apus_dp_relay_thread {

@@ -460,6 +460,8 @@ static void relay_close(struct apus_dp_queue *q)
 {
 	struct relay_queue *r = of(q);
 
+	if (r->state == OPEN)
+		(void)apus_dp_relay_say(r->fd, APUS_DP_RELAY_BYE);
 	if (r->fd >= 0)
 		close(r->fd);
 	if (r->epoll_fd >= 0)

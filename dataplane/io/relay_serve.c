@@ -219,13 +219,17 @@ static bool hear(struct apus_dp_relay_client *c)
 			c->spoken = false;
 			return true;
 		}
-		c->gone = c->gone || rc == APUS_ECLOSED;
-		if (rc == APUS_ECLOSED)
+		if (rc == APUS_ECLOSED) {
+			c->gone = true;
+			c->spoken = false;
 			return true;
+		}
 		if (rc == 0)
 			apus_shm_message_close(&m);
 		if (kind == APUS_DP_RELAY_JOIN || kind == APUS_DP_RELAY_LEAVE)
 			answer_group(c, &m, kind);
+		else if (kind == APUS_DP_RELAY_BYE)
+			c->leaves = true;
 		else if (kind != APUS_DP_RELAY_BELL)
 			return false;
 	}
@@ -245,11 +249,12 @@ static int serve(struct apus_dp_relay_thread *t, uint32_t at)
 	}
 	n = to_network(t, c);
 	if (APUS_UNLIKELY(c->gone)) {
-		/* What it sent last, a farewell for example, has been in the ring before its end was seen. */
-		if (n > 0 && !c->died)
-			return n;
-		let_go(t, at, c->died ? "its process is dead" : "closed",
-		       c->died ? &counters->reclaimed : &counters->closed);
+		/* What it said and sent last has been in the ring before its end was seen. A child may have it, too, and fill it
+		 * for ever. */
+		if ((n > 0 || c->spoken) && ++c->rounds_gone < UINT8_MAX)
+			return 1;
+		let_go(t, at, c->leaves ? "closed" : "its process has died",
+		       c->leaves ? &counters->closed : &counters->reclaimed);
 		return -1;
 	}
 	n += to_application(t, c);
@@ -312,7 +317,7 @@ static void note(struct apus_dp_relay_thread *t, const struct epoll_event *event
 	switch (event->data.u64 & SOURCE_MASK) {
 	case FROM_NETWORK: c->readable = true; break;
 	case FROM_APPLICATION: c->spoken = true; break;
-	case FROM_PROCESS: c->gone = c->died = true; break;
+	case FROM_PROCESS: c->gone = c->spoken = true; break;
 	}
 }
 

@@ -21,6 +21,7 @@ import cases_server  # noqa: F401
 import cases_stream  # noqa: F401
 import cases_writer  # noqa: F401
 import cases_types  # noqa: F401
+import cases_worker  # noqa: F401
 from lib.runner import main
 
 sys.exit(main())

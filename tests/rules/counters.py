@@ -30,7 +30,8 @@ def fields():
                         yield name, re.match(r"\w+", field.strip()).group()
 
 
-info, stats = read("control/domain_info.c"), read("control/domain_stats.c")
+info = read("control/domain_info.c") + read("control/domain_relay_host.c")
+stats = read("control/domain_stats.c")
 entries = re.findall(r'COUNTER\(\s*(\w+),\s*([\w.]+)[^",]*,\s*"([^"]+)"', info)
 shown = {(struct, field.split(".")[-1]) for struct, field, _ in entries}
 names = {name for _, _, name in entries}
