@@ -18,6 +18,9 @@
 #define LINK_BYTES (RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN)
 /* The AF_XDP driver wants so many buffers to be free when it starts. */
 #define FRAMES_MIN 4096
+/* It also takes the pool for one run of buffers without gaps, while a pool without huge pages never lets a buffer cross
+ * a page: buffers outside what it thinks is the pool are lost. So a buffer with its heads (64 + 128 bytes) fills a page. */
+#define AF_XDP_ROOM_BYTES (4096 - 64 - 128)
 
 struct reason {
 	char *text;
@@ -44,14 +47,29 @@ static int fail(struct reason why, const char *what, int error)
 
 /* --- pools ---------------------------------------------------------------------------------------- */
 
-struct rte_mempool *apus_dpdk_pool_create(const struct apus_dpdk_device *device, uint32_t count)
+struct rte_mempool *apus_dpdk_pool_create(uint32_t count, uint32_t room_bytes)
 {
 	static unsigned serial; /* creation is serialised */
+	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = (uint16_t)room_bytes};
 	char name[RTE_MEMPOOL_NAMESIZE];
+	struct rte_mempool *pool;
 
 	snprintf(name, sizeof(name), "apus_%u", serial++);
-	return rte_pktmbuf_pool_create_by_ops(name, count, 0, 0, (uint16_t)device->room_bytes,
-					      SOCKET_ID_ANY, "ring_sp_sc");
+	pool = rte_mempool_create_empty(name, count, sizeof(struct rte_mbuf) + room_bytes, 0,
+					sizeof(private), SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_SPREAD);
+	if (!pool)
+		return NULL;
+	if (rte_mempool_set_ops_byname(pool, "ring_sp_sc", NULL) != 0) {
+		rte_mempool_free(pool);
+		return NULL;
+	}
+	rte_pktmbuf_pool_init(pool, &private);
+	if (rte_mempool_populate_default(pool) < 0) {
+		rte_mempool_free(pool);
+		return NULL;
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return pool;
 }
 
 /* --- configuration -------------------------------------------------------------------------------- */
@@ -119,10 +137,11 @@ static int set_up_queues(struct apus_dpdk_device *d, uint32_t frame_count, struc
 	uint32_t count = frame_count + d->rx_descriptors + d->tx_descriptors;
 	int rc;
 
-	d->room_bytes = d->mtu_bytes + LINK_BYTES + RTE_ETHER_CRC_LEN;
-	d->room_bytes = (d->room_bytes < 2048 ? 2048 : (d->room_bytes + 63) & ~63u) +
-			RTE_PKTMBUF_HEADROOM;
-	d->pool = apus_dpdk_pool_create(d, count < FRAMES_MIN ? FRAMES_MIN : count);
+	d->frame_bytes = d->mtu_bytes + LINK_BYTES + RTE_ETHER_CRC_LEN;
+	d->frame_bytes = (d->frame_bytes < 2048 ? 2048 : (d->frame_bytes + 63) & ~63u) +
+			 RTE_PKTMBUF_HEADROOM;
+	d->pool = apus_dpdk_pool_create(count < FRAMES_MIN ? FRAMES_MIN : count,
+					d->is_af_xdp ? AF_XDP_ROOM_BYTES : d->frame_bytes);
 	if (!d->pool)
 		return fail(why, "frame buffers", rte_errno ? rte_errno : ENOMEM);
 	rc = rte_eth_rx_queue_setup(d->id, 0, d->rx_descriptors, SOCKET_ID_ANY, NULL, d->pool);
@@ -171,6 +190,7 @@ int apus_dpdk_device_open(const struct apus_dpdk_settings *s, uint32_t frame_cou
 		return APUS_EINVAL;
 	}
 	strcpy(d.name, s->device);
+	d.is_af_xdp = strncmp(d.name, "net_af_xdp", 10) == 0;
 	apus_dpdk_eal_clear_log();
 	rc = plug(s, &d, why);
 	if (rc != 0)

@@ -20,10 +20,11 @@
 struct apus_dpdk_device {
 	uint16_t id;
 	bool is_pci, is_started, is_promiscuous;
+	bool is_af_xdp;
 	char name[64];
 	uint8_t mac[6];
 	uint32_t mtu_bytes;       /* of IP packets */
-	uint32_t room_bytes;      /* data room of buffers, headroom included */
+	uint32_t frame_bytes;     /* data room of a buffer for one frame of the MTU, headroom included */
 	uint16_t rx_descriptors, tx_descriptors;
 	uint64_t tx_offloads;     /* enabled, RTE_ETH_TX_OFFLOAD_… */
 	struct rte_mempool *pool; /* received frames, and our own that are not a queue's */
@@ -41,8 +42,8 @@ int apus_dpdk_device_open(const struct apus_dpdk_settings *s, uint32_t frame_cou
  *  itself holds. */
 void apus_dpdk_device_close(struct apus_dpdk_device *device);
 
-/** A pool of `count` buffers. NULL: no memory. */
-struct rte_mempool *apus_dpdk_pool_create(const struct apus_dpdk_device *device, uint32_t count);
+/** A pool of `count` buffers of so much data room, headroom included. NULL: no memory. */
+struct rte_mempool *apus_dpdk_pool_create(uint32_t count, uint32_t room_bytes);
 
 /** Whether the link is up; true where that is not known. */
 bool apus_dpdk_device_is_up(const struct apus_dpdk_device *device);

@@ -363,7 +363,8 @@ static void send_staged_one(struct apus_dp_port *port, struct apus_dpdk_queue *q
 	if (!own)
 		rc = apus_ip_send_begin(port->ip, &to, q->q.unicast_port, &part, 1, port->now,
 					&send);
-	if (rc == 0 && s->frame) {
+	/* The AF_XDP driver copies buffers of other pools than its own: then rather we do. */
+	if (rc == 0 && s->frame && !port->device.is_af_xdp) {
 		send_framed(port, &send, s->to.family, s->frame);
 		return;
 	}

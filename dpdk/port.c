@@ -113,6 +113,8 @@ static void destroy(struct apus_dp_port *port, bool has_device)
 	free(port);
 }
 
+static void make_names(void);
+
 static int create(const struct apus_dpdk_settings *s, const char *eal, char *why, size_t why_bytes,
 		  struct apus_dp_port **port_out)
 {
@@ -124,6 +126,7 @@ static int create(const struct apus_dpdk_settings *s, const char *eal, char *why
 	if (!port)
 		return APUS_ENOMEM;
 	memset(port, 0, sizeof(*port));
+	make_names();
 	port->settings = *s;
 	port->references = 1;
 	port->hold_left = 2 * (s->hold_count > HOLDS_MIN ? s->hold_count : HOLDS_MIN);
@@ -254,6 +257,19 @@ static const struct {
 	PORT(polls),
 };
 
+/* The engine's names with "ip." in front; made once, with the first port. */
+static char ip_names[APUS_IP_COUNT_MAX][40];
+
+static void make_names(void)
+{
+	for (uint32_t i = 0; i < APUS_IP_COUNT_MAX && !ip_names[0][0]; i++) {
+		uint32_t k = APUS_IP_COUNT_MAX - 1 - i;
+
+		snprintf(ip_names[k], sizeof(ip_names[k]), "ip.%s",
+			 apus_ip_count_name((enum apus_ip_count)k));
+	}
+}
+
 bool apus_dpdk_port_stat(struct apus_dp_port *port, uint32_t idx, struct apus_dp_port_stat *stat_out)
 {
 	const uint32_t own = APUS_ARRAY_LENGTH(port_counters);
@@ -267,7 +283,7 @@ bool apus_dpdk_port_stat(struct apus_dp_port *port, uint32_t idx, struct apus_dp
 	}
 	if (idx - own >= APUS_IP_COUNT_MAX)
 		return false;
-	stat_out->name = apus_ip_count_name((enum apus_ip_count)(idx - own));
+	stat_out->name = ip_names[idx - own];
 	stat_out->value = apus_ip_count_get(port->ip, (enum apus_ip_count)(idx - own));
 	return true;
 }

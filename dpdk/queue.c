@@ -462,8 +462,9 @@ static uint16_t free_port(const struct apus_dp_port *port)
 static int equip(struct apus_dp_port *port, struct apus_dpdk_place *place)
 {
 	if (!place->pool)
-		place->pool = apus_dpdk_pool_create(&port->device, APUS_DPDK_STAGE_FRAMES +
-									   port->device.tx_descriptors);
+		place->pool = apus_dpdk_pool_create(
+			APUS_DPDK_STAGE_FRAMES + port->device.tx_descriptors,
+			port->device.frame_bytes);
 	if (!place->large)
 		place->large = calloc(APUS_DPDK_LARGE_COUNT, sizeof(place->large[0]));
 	return place->pool && place->large ? 0 : APUS_ENOMEM;

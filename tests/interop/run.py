@@ -6,6 +6,7 @@ import sys
 
 import cases_address  # noqa: F401  (importing registers the cases)
 import cases_discovery  # noqa: F401
+import cases_dpdk  # noqa: F401
 import cases_filter  # noqa: F401
 import cases_hostile  # noqa: F401
 import cases_interleaved  # noqa: F401

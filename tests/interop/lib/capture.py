@@ -17,12 +17,12 @@ Message = collections.namedtuple("Message", "frame vendor kinds")
 
 
 class Capture:
-    """dumpcap on one interface of one namespace, UDP only. start() returns once it records."""
+    """dumpcap on one interface of one namespace. start() returns once it records."""
 
-    def __init__(self, prefix, interface, path):
+    def __init__(self, prefix, interface, path, wanted="udp"):
         self.path = path
         self._process = Process(
-            prefix + ["dumpcap", "-q", "-i", interface, "-f", "udp", "-B", "16", "-w", path], "dumpcap")
+            prefix + ["dumpcap", "-q", "-i", interface, "-f", wanted, "-B", "16", "-w", path], "dumpcap")
         self._wait_started()
 
     def _wait_started(self):
@@ -36,9 +36,9 @@ class Capture:
         self._process.stop()
 
 
-def tshark_fields(path, display_filter, fields):
+def tshark_fields(path, display_filter, fields, options=()):
     """One list of strings a frame that passes the filter."""
-    argv = ["tshark", "-n", "-r", path, "-Y", display_filter, "-T", "fields", "-E", "separator=|"]
+    argv = ["tshark", "-n", *options, "-r", path, "-Y", display_filter, "-T", "fields", "-E", "separator=|"]
     for field in fields:
         argv += ["-e", field]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=180)

@@ -169,9 +169,9 @@ def peer_flags(reliable, transient_local, depth, keep_all, exclusive, strength):
 class World:
     """Namespaces, processes and the capture of one test; everything is gone after close()."""
 
-    def __init__(self, two_hosts=False, loss=0, domain=0, faults=False, ipv6=False):
+    def __init__(self, two_hosts=False, loss=0, domain=0, faults=False, ipv6=False, bare=False):
         """faults: between two hosts, 5 % of the packets are doubled and 10 % reordered, too.
-        ipv6: two hosts that the peers reach by IPv6."""
+        ipv6: two hosts that the peers reach by IPv6. bare: the kernel has no address on host a's interface."""
         self.ipv6 = ipv6
         self.domain = domain
         self.environment = None  # of what is started from now on; None: ours
@@ -185,7 +185,7 @@ class World:
             self._bad_wire(loss)
             return
         self._run([self._netns, "up", self._id, "--loss", str(loss)] +
-                  ([] if two_hosts else ["--single"]))
+                  ([] if two_hosts else ["--single"]) + (["--bare"] if bare else []))
         for host in ("a", "b") if ipv6 else ():
             self._run(["ip", "-n", f"apus-{self._id}-{host}", "-6", "addr", "add",
                        self.interface[host] + "/64", "dev", "v" + host, "nodad"])
@@ -226,9 +226,17 @@ class World:
         return self.start([Paths.program("apus"), *map(str, words)], "apus " + str(words[0]), host,
                           stdin)
 
-    def capture(self, name="traffic"):
+    def mac(self, host):
+        """The hardware address of that host's interface."""
+        done = subprocess.run(self.prefix(host) + ["cat", f"/sys/class/net/v{host}/address"], capture_output=True,
+                              text=True, timeout=10, check=True)
+        return done.stdout.strip()
+
+    def capture(self, name="traffic", host="a", everything=False):
+        """everything: not UDP only."""
         path = os.path.join(self.directory, name + ".pcapng")
-        recorder = capture.Capture(self.prefix(), "va" if self.two_hosts else "lo", path)
+        recorder = capture.Capture(self.prefix(host), "v" + host if self.two_hosts else "lo", path,
+                                   "" if everything else "udp")
         self._captures.append(recorder)
         return path
 
