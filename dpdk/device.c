@@ -12,6 +12,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/random.h>
 
 /* Link header and tag in front of an IP packet. */
@@ -132,16 +133,27 @@ static int configure(struct apus_dpdk_device *d, struct reason why)
 	return rc == 0 ? 0 : fail(why, "number of descriptors", rc);
 }
 
-static int set_up_queues(struct apus_dpdk_device *d, uint32_t frame_count, struct reason why)
+/* Room of received frames, and buffers for as many as are held, in the device's hands and under way. */
+static uint32_t size_pool(struct apus_dpdk_device *d, uint32_t frame_count)
 {
 	uint32_t count = frame_count + d->rx_descriptors + d->tx_descriptors;
-	int rc;
 
 	d->frame_bytes = d->mtu_bytes + LINK_BYTES + RTE_ETHER_CRC_LEN;
 	d->frame_bytes = (d->frame_bytes < 2048 ? 2048 : (d->frame_bytes + 63) & ~63u) +
 			 RTE_PKTMBUF_HEADROOM;
-	d->pool = apus_dpdk_pool_create(count < FRAMES_MIN ? FRAMES_MIN : count,
-					d->is_af_xdp ? AF_XDP_ROOM_BYTES : d->frame_bytes);
+	/* AF_PACKET's ring is the kernel's: none of our buffers wait there. */
+	if (d->reassembles)
+		return frame_count + 4 * APUS_DPDK_BURST;
+	d->room_bytes = d->is_af_xdp ? AF_XDP_ROOM_BYTES : d->frame_bytes;
+	return count < FRAMES_MIN ? FRAMES_MIN : count;
+}
+
+static int set_up_queues(struct apus_dpdk_device *d, uint32_t frame_count, struct reason why)
+{
+	uint32_t count = size_pool(d, frame_count);
+	int rc;
+
+	d->pool = apus_dpdk_pool_create(count, d->room_bytes);
 	if (!d->pool)
 		return fail(why, "frame buffers", rte_errno ? rte_errno : ENOMEM);
 	rc = rte_eth_rx_queue_setup(d->id, 0, d->rx_descriptors, SOCKET_ID_ANY, NULL, d->pool);
@@ -163,16 +175,59 @@ static int start(struct apus_dpdk_device *d, struct reason why)
 	return 0;
 }
 
+/* Frames of AF_PACKET unless its arguments say otherwise: the kernel hands fragments over put together, as one frame
+ * that must fit. 65,407 bytes are the most that a buffer of DPDK holds, and a block is made of whole pages. */
+#define AF_PACKET_FRAME_BYTES 61440
+#define AF_PACKET_ARGUMENTS   "blocksz=61440,framesz=61440,framecnt=128"
+
+static int tune_af_packet(const struct apus_dpdk_settings *s, struct apus_dpdk_device *d,
+			  char *arguments, size_t bytes, struct reason why)
+{
+	const char *given = strstr(s->arguments, "framesz=");
+	bool given_blocks = strstr(s->arguments, "blocksz=") != NULL;
+	unsigned long frame = AF_PACKET_FRAME_BYTES;
+
+	if (given)
+		frame = strtoul(given + 8, NULL, 10);
+	else if (given_blocks)
+		frame = 2048; /* the driver's own default */
+	d->reassembles = true;
+	d->room_bytes = (uint32_t)frame + RTE_PKTMBUF_HEADROOM;
+	if (frame < 2048 || frame > UINT16_MAX - RTE_PKTMBUF_HEADROOM) {
+		snprintf(why.text, why.bytes, "dpdk.port: framesz must be 2048…%d",
+			 UINT16_MAX - RTE_PKTMBUF_HEADROOM);
+		return APUS_EINVAL;
+	}
+	if (!given && !given_blocks)
+		snprintf(arguments, bytes, "%s,%s", s->arguments, AF_PACKET_ARGUMENTS);
+	return 0;
+}
+
+/* The arguments a device gets. */
+static int tune(const struct apus_dpdk_settings *s, struct apus_dpdk_device *d, char *arguments,
+		size_t bytes, struct reason why)
+{
+	snprintf(arguments, bytes, "%s", s->arguments);
+	d->is_af_xdp = strncmp(d->name, "net_af_xdp", 10) == 0;
+	if (strncmp(d->name, "net_af_packet", 13) == 0)
+		return tune_af_packet(s, d, arguments, bytes, why);
+	return 0;
+}
+
 static int plug(const struct apus_dpdk_settings *s, struct apus_dpdk_device *d, struct reason why)
 {
-	int rc = 0;
+	char arguments[APUS_DPDK_DEVICE_BYTES + 64];
+	int rc = tune(s, d, arguments, sizeof(arguments), why);
+
+	if (rc != 0)
+		return rc;
 
 	if (rte_eth_dev_get_port_by_name(s->device, &d->id) == 0) {
-		if (!s->is_pci || rte_eth_dev_socket_id(d->id) == -2)
+		if (!s->is_pci)
 			return fail(why, "exists already", EEXIST);
 		return 0; /* probed when EAL started */
 	}
-	rc = rte_eal_hotplug_add(s->is_pci ? "pci" : "vdev", s->device, s->arguments);
+	rc = rte_eal_hotplug_add(s->is_pci ? "pci" : "vdev", s->device, arguments);
 	if (rc == 0)
 		rc = rte_eth_dev_get_port_by_name(s->device, &d->id);
 	return rc == 0 ? 0 : fail(why, "cannot be opened", rc);
@@ -190,7 +245,6 @@ int apus_dpdk_device_open(const struct apus_dpdk_settings *s, uint32_t frame_cou
 		return APUS_EINVAL;
 	}
 	strcpy(d.name, s->device);
-	d.is_af_xdp = strncmp(d.name, "net_af_xdp", 10) == 0;
 	apus_dpdk_eal_clear_log();
 	rc = plug(s, &d, why);
 	if (rc != 0)

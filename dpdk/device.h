@@ -21,18 +21,20 @@ struct apus_dpdk_device {
 	uint16_t id;
 	bool is_pci, is_started, is_promiscuous;
 	bool is_af_xdp;
+	bool reassembles; /* gives fragments put together, in frames longer than the MTU */
 	char name[64];
 	uint8_t mac[6];
 	uint32_t mtu_bytes;       /* of IP packets */
 	uint32_t frame_bytes;     /* data room of a buffer for one frame of the MTU, headroom included */
+	uint32_t room_bytes;      /* the same of a received frame */
 	uint16_t rx_descriptors, tx_descriptors;
 	uint64_t tx_offloads;     /* enabled, RTE_ETH_TX_OFFLOAD_… */
 	struct rte_mempool *pool; /* received frames, and our own that are not a queue's */
 };
 
 /**
- * Opens a device in the network namespace of the calling thread. frame_count: buffers beyond those that the
- * descriptors hold. Returns 0, APUS_ENODEV, APUS_ENOMEM, APUS_EINVAL (an MTU it refuses), APUS_EIO; then nothing is
+ * Opens a device in the network namespace of the calling thread. frame_count: received frames that
+ * queues may hold. Returns 0, APUS_ENODEV, APUS_ENOMEM, APUS_EINVAL (an MTU it refuses), APUS_EIO; then nothing is
  * left, and `why` has a sentence.
  */
 int apus_dpdk_device_open(const struct apus_dpdk_settings *s, uint32_t frame_count, char *why,

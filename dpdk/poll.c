@@ -172,9 +172,9 @@ static void wake(struct apus_dp_port *port)
 
 /* --- received frames ------------------------------------------------------------------------------ */
 
-static uint32_t flags_of(const struct rte_mbuf *m)
+static uint32_t flags_of(const struct apus_dp_port *port, const struct rte_mbuf *m)
 {
-	uint32_t flags = 0;
+	uint32_t flags = port->device.reassembles ? APUS_IP_RX_REASSEMBLES : 0;
 
 	if ((m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_GOOD)
 		flags |= APUS_IP_RX_IP_CHECKSUM_GOOD;
@@ -218,7 +218,7 @@ static void on_frame(struct apus_dp_port *port, struct rte_mbuf *m)
 	if (m->nb_segs != 1)
 		apus_counter_add(&port->counters.rx_segmented, 1);
 	else if (apus_ip_input(port->ip, rte_pktmbuf_mtod(m, const uint8_t *), m->data_len,
-			       flags_of(m), port->now, &d) == APUS_IP_UDP)
+			       flags_of(port, m), port->now, &d) == APUS_IP_UDP)
 		on_datagram(port, m, &d);
 	rte_pktmbuf_free(m);
 }

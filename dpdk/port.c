@@ -16,7 +16,7 @@
 #include <sys/random.h>
 
 /* Datagrams that all queues of a port may hold at least: a second participant on it wants some, too. */
-#define HOLDS_MIN 2048
+#define HOLDS_MIN 512
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct apus_dp_port *ports;

@@ -192,7 +192,7 @@ static inline enum apus_ip_count header_wrong(const struct apus_ip *ip, const ui
 		return APUS_IP_DROP_HEADER;
 	if (APUS_UNLIKELY(total > bytes))
 		return APUS_IP_DROP_SHORT;
-	if (APUS_UNLIKELY(total > ip->config.mtu_bytes))
+	if (APUS_UNLIKELY(total > ip->config.mtu_bytes && !(flags & APUS_IP_RX_REASSEMBLES)))
 		return APUS_IP_DROP_OVERSIZE;
 	if (flags & APUS_IP_RX_IP_CHECKSUM_GOOD)
 		return APUS_IP_COUNT_MAX;
