@@ -24,9 +24,10 @@ struct apus_dpdk_device {
 	bool reassembles; /* gives fragments put together, in frames longer than the MTU */
 	char name[64];
 	uint8_t mac[6];
-	uint32_t mtu_bytes;       /* of IP packets */
-	uint32_t frame_bytes;     /* data room of a buffer for one frame of the MTU, headroom included */
-	uint32_t room_bytes;      /* the same of a received frame */
+	uint32_t mtu_bytes; /* of IP packets */
+	uint32_t
+		frame_bytes; /* data room of a buffer for one frame of the MTU, headroom included */
+	uint32_t room_bytes; /* the same of a received frame */
 	uint16_t rx_descriptors, tx_descriptors;
 	uint64_t tx_offloads;     /* enabled, RTE_ETH_TX_OFFLOAD_… */
 	struct rte_mempool *pool; /* received frames, and our own that are not a queue's */

@@ -15,8 +15,9 @@
 /** What the first port of the process decides. */
 struct apus_dpdk_eal_config {
 	const char *extra; /* further arguments, separated by spaces; never NULL */
-	const char *pci;   /* address of the device to be probed, or NULL: the PCI bus is left alone */
-	bool hugepages;    /* take them if the host has enough that are free */
+	const char
+		*pci;   /* address of the device to be probed, or NULL: the PCI bus is left alone */
+	bool hugepages; /* take them if the host has enough that are free */
 };
 
 /**

@@ -349,8 +349,7 @@ static void send_local(struct apus_dp_port *port, struct apus_dpdk_queue *q,
 static void send_staged_one(struct apus_dp_port *port, struct apus_dpdk_queue *q,
 			    const struct apus_dpdk_staged *s)
 {
-	const uint8_t *payload =
-		s->frame ? rte_pktmbuf_mtod(s->frame, uint8_t *) : s->large->bytes;
+	const uint8_t *payload = s->frame ? rte_pktmbuf_mtod(s->frame, uint8_t *) : s->large->bytes;
 	struct apus_ip_endpoint to = apus_dpdk_endpoint(&s->to);
 	struct apus_dpdk_hold hold = {.frame = s->frame, .large = s->large, .assembly_idx = -1};
 	struct iovec part = {(void *)(uintptr_t)payload, s->length};

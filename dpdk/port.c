@@ -202,7 +202,8 @@ void apus_dpdk_port_close(struct apus_dp_port *port)
 	pthread_mutex_unlock(&list_lock);
 }
 
-int apus_dpdk_port_netif(struct apus_dp_port *port, uint16_t family, struct apus_dp_netif *netif_out)
+int apus_dpdk_port_netif(struct apus_dp_port *port, uint16_t family,
+			 struct apus_dp_netif *netif_out)
 {
 	const struct apus_dpdk_settings *s = &port->settings;
 
@@ -242,8 +243,8 @@ void apus_dpdk_port_unreserve(struct apus_dp_port *port, const uint16_t *udp_por
 
 /* --- counters ------------------------------------------------------------------------------------- */
 
-#define PORT(field)                                                         \
-	{                                                                   \
+#define PORT(field)                                                             \
+	{                                                                       \
 		"port." #field, offsetof(struct apus_dpdk_port_counters, field) \
 	}
 
@@ -251,10 +252,9 @@ static const struct {
 	const char *name;
 	size_t offset;
 } port_counters[] = {
-	PORT(rx_frames),   PORT(rx_bytes),   PORT(rx_segmented), PORT(rx_overflow),
-	PORT(rx_no_queue), PORT(tx_frames),  PORT(tx_bytes),     PORT(tx_full),
-	PORT(tx_refused),  PORT(tx_no_buffer), PORT(local),      PORT(wakes),
-	PORT(polls),
+	PORT(rx_frames), PORT(rx_bytes), PORT(rx_segmented), PORT(rx_overflow), PORT(rx_no_queue),
+	PORT(tx_frames), PORT(tx_bytes), PORT(tx_full),      PORT(tx_refused),  PORT(tx_no_buffer),
+	PORT(local),     PORT(wakes),    PORT(polls),
 };
 
 /* The engine's names with "ip." in front; made once, with the first port. */
@@ -270,15 +270,16 @@ static void make_names(void)
 	}
 }
 
-bool apus_dpdk_port_stat(struct apus_dp_port *port, uint32_t idx, struct apus_dp_port_stat *stat_out)
+bool apus_dpdk_port_stat(struct apus_dp_port *port, uint32_t idx,
+			 struct apus_dp_port_stat *stat_out)
 {
 	const uint32_t own = APUS_ARRAY_LENGTH(port_counters);
 
 	if (idx < own) {
 		stat_out->name = port_counters[idx].name;
-		stat_out->value =
-			apus_counter_get((const struct apus_counter *)((const char *)&port->counters +
-								       port_counters[idx].offset));
+		stat_out->value = apus_counter_get(
+			(const struct apus_counter *)((const char *)&port->counters +
+						      port_counters[idx].offset));
 		return true;
 	}
 	if (idx - own >= APUS_IP_COUNT_MAX)

@@ -91,7 +91,7 @@ struct apus_dpdk_queue {
 	bool loop; /* multicast is heard by this process too */
 
 	/* The owner's. */
-	uint32_t limit;              /* datagrams it may hold, and as many in the inbox */
+	uint32_t limit; /* datagrams it may hold, and as many in the inbox */
 	uint32_t free_count;
 	uint32_t *free_tokens;       /* a stack */
 	struct apus_dpdk_hold *held; /* by token */
@@ -99,17 +99,18 @@ struct apus_dpdk_queue {
 	uint32_t *late_tokens;
 	struct apus_dp_addr group[APUS_DP_GROUP_MAX]; /* family 0: free */
 	bool starved;
-	uint32_t looks;              /* calls of rx; the clock is read every few of them */
-	struct apus_mono now;        /* when it was read last */
+	uint32_t looks;                  /* calls of rx; the clock is read every few of them */
+	struct apus_mono now;            /* when it was read last */
 	uint32_t frame_payload_bytes[2]; /* what fits one frame, IPv4 and IPv6 */
 
 	/* Sleeping; the owner's but for `armed`. -1: nobody ever sleeps. */
 	int set_fd, event_fd, timer_fd;
-	_Atomic uint32_t armed;      /* A1: somebody sleeps, or is about to, until event_fd is raised */
-	_Atomic uint32_t raised;     /* A2: event_fd was written to and not read since */
+	_Atomic uint32_t armed;  /* A1: somebody sleeps, or is about to, until event_fd is raised */
+	_Atomic uint32_t raised; /* A2: event_fd was written to and not read since */
 	struct apus_mono timer_due;
 	int64_t timer_period_ns;
-	uint64_t polls_own, polls_seen; /* of the port; by this queue, and by others when last looked at */
+	uint64_t polls_own,
+		polls_seen; /* of the port; by this queue, and by others when last looked at */
 
 	/* Where the holder of the claim puts what is for itself, if it is this queue's owner; else NULL. */
 	struct apus_dp_rx *direct;
@@ -130,20 +131,20 @@ struct apus_dpdk_member {
 
 struct apus_dpdk_port_counters {
 	struct apus_counter rx_frames, rx_bytes;
-	struct apus_counter rx_segmented;  /* frames in several buffers, which nobody asked for */
-	struct apus_counter rx_overflow;   /* datagrams that a queue had no room for */
-	struct apus_counter rx_no_queue;   /* datagrams to UDP ports that nobody has */
+	struct apus_counter rx_segmented; /* frames in several buffers, which nobody asked for */
+	struct apus_counter rx_overflow;  /* datagrams that a queue had no room for */
+	struct apus_counter rx_no_queue;  /* datagrams to UDP ports that nobody has */
 	struct apus_counter tx_frames, tx_bytes;
-	struct apus_counter tx_full;       /* frames that the device would not take */
-	struct apus_counter tx_refused;    /* datagrams without a way: no neighbour, no route */
-	struct apus_counter tx_no_buffer;  /* frames for which no buffer was left */
-	struct apus_counter local;         /* datagrams handed over within this process */
-	struct apus_counter wakes;         /* times a sleeper was woken */
+	struct apus_counter tx_full;      /* frames that the device would not take */
+	struct apus_counter tx_refused;   /* datagrams without a way: no neighbour, no route */
+	struct apus_counter tx_no_buffer; /* frames for which no buffer was left */
+	struct apus_counter local;        /* datagrams handed over within this process */
+	struct apus_counter wakes;        /* times a sleeper was woken */
 	struct apus_counter polls;
 };
 
 struct apus_dp_port {
-	APUS_CACHE_ALIGNED _Atomic uint32_t claim; /* C1: 0 free, 1 taken */
+	APUS_CACHE_ALIGNED _Atomic uint32_t claim;  /* C1: 0 free, 1 taken */
 	APUS_CACHE_ALIGNED _Atomic uint32_t staged; /* C2: an outbox may have something */
 	/* All below under the claim, from when the port is listed until it is closed. */
 	APUS_CACHE_ALIGNED struct apus_dpdk_device device;
@@ -154,7 +155,7 @@ struct apus_dp_port {
 	struct apus_dpdk_member member[APUS_DPDK_MEMBERS_MAX];
 	struct rte_mbuf *tx[APUS_DPDK_BURST]; /* frames gathered for the next burst */
 	uint32_t tx_count;
-	struct apus_mono now; /* of the poll under way, or before */
+	struct apus_mono now;           /* of the poll under way, or before */
 	struct apus_ip_endpoint own[2]; /* our IPv4 and IPv6 address, port 0; family 0: none */
 	struct apus_dpdk_port_counters counters;
 	_Atomic uint32_t assembly_references[APUS_DPDK_ASSEMBLIES];

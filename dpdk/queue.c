@@ -436,7 +436,8 @@ static struct apus_dpdk_queue *create_queue(struct apus_dp_port *port,
 	q->inbox_items = calloc(places, sizeof(q->inbox_items[0]));
 	q->returned = calloc(places, sizeof(struct rte_mbuf *));
 	q->outbox_items = calloc(APUS_DPDK_OUTBOX, sizeof(q->outbox_items[0]));
-	if (!q->free_tokens || !q->held || !q->late_tokens || !q->inbox_items || !q->returned || !q->outbox_items) {
+	if (!q->free_tokens || !q->held || !q->late_tokens || !q->inbox_items || !q->returned ||
+	    !q->outbox_items) {
 		free_queue(q);
 		return NULL;
 	}
@@ -462,9 +463,9 @@ static uint16_t free_port(const struct apus_dp_port *port)
 static int equip(struct apus_dp_port *port, struct apus_dpdk_place *place)
 {
 	if (!place->pool)
-		place->pool = apus_dpdk_pool_create(
-			APUS_DPDK_STAGE_FRAMES + port->device.tx_descriptors,
-			port->device.frame_bytes);
+		place->pool =
+			apus_dpdk_pool_create(APUS_DPDK_STAGE_FRAMES + port->device.tx_descriptors,
+					      port->device.frame_bytes);
 	if (!place->large)
 		place->large = calloc(APUS_DPDK_LARGE_COUNT, sizeof(place->large[0]));
 	return place->pool && place->large ? 0 : APUS_ENOMEM;

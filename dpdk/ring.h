@@ -13,9 +13,9 @@
 #include <stdbool.h>
 
 struct apus_dpdk_ring {
-	uint32_t mask;                             /* places minus one, a power of two minus one */
-	APUS_CACHE_ALIGNED _Atomic uint32_t tail;  /* producer; next place to fill */
-	APUS_CACHE_ALIGNED _Atomic uint32_t head;  /* consumer; next place to empty */
+	uint32_t mask;                            /* places minus one, a power of two minus one */
+	APUS_CACHE_ALIGNED _Atomic uint32_t tail; /* producer; next place to fill */
+	APUS_CACHE_ALIGNED _Atomic uint32_t head; /* consumer; next place to empty */
 };
 
 static inline void apus_dpdk_ring_init(struct apus_dpdk_ring *r, uint32_t places)

@@ -192,7 +192,8 @@ enum apus_ip_rx_flags {
 	APUS_IP_RX_IP_CHECKSUM_GOOD = 1 << 16,
 	APUS_IP_RX_UDP_CHECKSUM_GOOD = 1 << 17, /* not of fragments */
 	APUS_IP_RX_VLAN_STRIPPED = 1 << 18, /* the low 16 bits are the tag's control information */
-	APUS_IP_RX_REASSEMBLES = 1 << 19, /* puts fragments together: IPv4 packets may exceed the MTU */
+	APUS_IP_RX_REASSEMBLES =
+		1 << 19, /* puts fragments together: IPv4 packets may exceed the MTU */
 };
 
 enum apus_ip_verdict {
