@@ -144,6 +144,7 @@ static const struct named queue_counters[] = {
 	COUNTER(apus_dp_queue_counters, rx_bytes, "queue.rx_bytes"),
 	COUNTER(apus_dp_queue_counters, rx_truncated, "queue.rx_truncated"),
 	COUNTER(apus_dp_queue_counters, rx_starved, "queue.rx_starved"),
+	COUNTER(apus_dp_queue_counters, rx_placed, "queue.rx_placed"),
 	COUNTER(apus_dp_queue_counters, rx_errors, "queue.rx_errors"),
 	COUNTER(apus_dp_queue_counters, tx, "queue.tx"),
 	COUNTER(apus_dp_queue_counters, tx_bytes, "queue.tx_bytes"),

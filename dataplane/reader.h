@@ -32,6 +32,7 @@
 
 struct apus_dp_worker;
 struct apus_dp_subscriber;
+struct apus_dp_guess;
 
 /** What a sink gets: one discovery sample. Valid during the call. */
 struct apus_dp_sink_sample {
@@ -308,6 +309,8 @@ void apus_dp_reader_run(struct apus_dp_reader_state *state, const struct apus_wi
 /** Handles a DATA_FRAG from a matched writer. */
 void apus_dp_reader_frag(struct apus_dp_reader_state *state, const struct apus_wire_data_frag *frag,
 			 const struct apus_dp_origin *origin, struct apus_mono now);
+/** Says where the payload of a fragment belongs; leaves *place as it is if nobody waits for it any more. */
+void apus_dp_reader_place(const struct apus_dp_guess *guess, struct apus_dp_rx_place *place);
 /** Handles a HEARTBEAT_FRAG of a matched writer. */
 void apus_dp_reader_heartbeat_frag(struct apus_dp_reader_state *state,
 				   const struct apus_wire_heartbeat_frag *heartbeat,

@@ -205,20 +205,76 @@ static void note_filter_info(struct apus_dp_assembly *a, const struct apus_wire_
 	a->filter_generation = a->state->reader->inbox.filter_generation;
 }
 
+/* Guesses that the fragment behind this one is next. */
+static void expect_next(struct apus_dp_reader *r, const struct apus_dp_assembly *a,
+			const struct apus_wire_data_frag *f)
+{
+	struct apus_dp_expected *e = &r->worker->expected;
+	uint32_t least = r->worker->config.queue->place_min_bytes;
+	uint32_t k = f->first - 1 + f->count;
+
+	if (!e->datagram || least == 0 || f->fragment_bytes < least || f->qos.list ||
+	    k >= a->fragment_count || has(a, k))
+		return;
+	e->next = (struct apus_dp_guess){
+		.reader = r,
+		.state = a->state,
+		.seq = a->seq,
+		.assembly_idx = (uint32_t)(a - r->assemblies),
+		.fragment_idx = k,
+		.head_bytes = (uint32_t)(f->payload - e->datagram),
+	};
+}
+
+void apus_dp_reader_place(const struct apus_dp_guess *guess, struct apus_dp_rx_place *place)
+{
+	const struct apus_dp_assembly *a = &guess->reader->assemblies[guess->assembly_idx];
+	uint32_t at = guess->fragment_idx * a->fragment_bytes;
+
+	/* It may have ended since. */
+	if (a->state != guess->state || a->seq != guess->seq ||
+	    guess->fragment_idx >= a->fragment_count || has(a, guess->fragment_idx))
+		return;
+	place->base = apus_dp_reader_slot(guess->reader, a->slot) + at;
+	place->room_bytes =
+		a->sample_bytes - at < a->fragment_bytes ? a->sample_bytes - at : a->fragment_bytes;
+	place->head_bytes = guess->head_bytes;
+}
+
+/* Is this the fragment that was placed where it belongs? If not, and it was placed all the same, its payload goes back
+ * to its datagram: what follows may use that memory for something else. */
+static bool is_placed(const struct apus_dp_reader_state *s, const struct apus_wire_data_frag *f)
+{
+	struct apus_dp_expected *e = &s->reader->worker->expected;
+
+	if (APUS_LIKELY(!e->placed))
+		return false;
+	if (e->payload == f->payload && f->count == 1 && e->current.state == s &&
+	    e->current.seq == f->seq && e->current.fragment_idx == f->first - 1) {
+		e->right = true;
+		return true;
+	}
+	apus_dp_queue_unplace(s->reader->worker->config.queue);
+	e->placed = NULL;
+	return false;
+}
+
 /* Copies fragments that have not come yet into place; numbers and sizes were proved by the parser. */
 static void fill(struct apus_dp_reader *r, struct apus_dp_assembly *a,
-		 const struct apus_wire_data_frag *f, struct apus_mono now)
+		 const struct apus_wire_data_frag *f, const uint8_t *payload, struct apus_mono now)
 {
 	uint8_t *sample = apus_dp_reader_slot(r, a->slot);
 
 	for (uint32_t k = f->first - 1; k < f->first - 1 + f->count; k++) {
 		size_t from = (size_t)(k - (f->first - 1)) * f->fragment_bytes;
 		size_t n = f->payload_bytes - from;
+		uint8_t *to = sample + (size_t)k * f->fragment_bytes;
 
 		if (has(a, k))
 			continue;
-		memcpy(sample + (size_t)k * f->fragment_bytes, f->payload + from,
-		       n < f->fragment_bytes ? n : f->fragment_bytes);
+		n = n < f->fragment_bytes ? n : f->fragment_bytes;
+		if (to != payload + from) /* which it is if it was placed there */
+			memmove(to, payload + from, n);
 		a->bits[k / 64] |= UINT64_C(1) << k % 64;
 		a->have++;
 		if (a->asked_left)
@@ -231,6 +287,7 @@ static void fill(struct apus_dp_reader *r, struct apus_dp_assembly *a,
 	note_answer(a, now);
 	a->last = now;
 	a->settled = false;
+	expect_next(r, a, f);
 }
 
 /* The whole sample is there: it goes the way of every other, in the slot it lies in. */
@@ -268,6 +325,7 @@ void apus_dp_reader_frag(struct apus_dp_reader_state *state, const struct apus_w
 	struct apus_dp_reader *r = state->reader;
 	enum apus_dp_seq_verdict v;
 	struct apus_dp_assembly *a;
+	const uint8_t *payload = is_placed(state, f) ? r->worker->expected.placed : f->payload;
 
 	apus_counter_add(&r->counters.fragments, 1);
 	if (state->local || state->shm)
@@ -292,7 +350,7 @@ void apus_dp_reader_frag(struct apus_dp_reader_state *state, const struct apus_w
 		apus_counter_add(&r->counters.bad_fragment, 1);
 		return;
 	}
-	fill(r, a, f, now);
+	fill(r, a, f, payload, now);
 	if (a->have == a->fragment_count)
 		complete(state, a, origin, now);
 	else if (state->reliable && a->asked && a->asked_left == 0)

@@ -531,6 +531,7 @@ void apus_dp_worker_remove_reader(struct apus_dp_worker *worker, struct apus_dp_
 
 	adopt_news(worker, apus_mono_now()); /* afterwards it stands in no list */
 	reader->port.link.news = NULL;
+	worker->expected.next.reader = NULL;
 	apus_dp_reader_detach(reader, apus_mono_now());
 	apus_dp_group_leave(reader);
 	while (worker->readers[i] != reader)

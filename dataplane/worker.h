@@ -105,6 +105,32 @@ struct apus_dp_pulse {
 };
 #define APUS_DP_PULSES 64
 
+/** A fragment, and where its sample is put together. */
+struct apus_dp_guess {
+	struct apus_dp_reader *reader; /* NULL: none */
+	struct apus_dp_reader_state *state;
+	apus_seq seq;
+	uint32_t assembly_idx;
+	uint32_t fragment_idx;
+	uint32_t head_bytes; /* of its datagram, in front of the payload */
+};
+
+/**
+ * The fragment that probably comes next is the one behind the latest. While it does, the kernel copies its payload to
+ * where the sample is put together (struct apus_dp_rx_place). A wrong guess costs a copy more, so guessing pauses after
+ * one, the longer the more were wrong in a row. Under the turn.
+ */
+struct apus_dp_expected {
+	struct apus_dp_guess next;
+	uint32_t wrong, pausing; /* guesses in a row; datagrams to let pass */
+	/* The datagram under interpretation: where it begins; if its payload lies at `placed` instead of `payload`,
+	 * what was guessed, and whether it was right. */
+	const uint8_t *datagram, *payload;
+	const uint8_t *placed; /* NULL: nowhere else */
+	struct apus_dp_guess current;
+	bool right;
+};
+
 struct apus_dp_worker {
 	struct apus_dp_turn turn;
 	struct apus_dp_worker_config config;
@@ -116,6 +142,8 @@ struct apus_dp_worker {
 	struct apus_dp_worker_counters counters;
 	struct apus_dp_heard heard;
 	int rx_burst; /* datagrams taken at once next time, after how large the latest were; 0: not known */
+
+	struct apus_dp_expected expected;
 
 	/* Endpoints sorted by entity id, under the turn. */
 	struct apus_dp_reader **readers;

@@ -306,26 +306,93 @@ void apus_dp_worker_datagram(struct apus_dp_worker *worker, const uint8_t *bytes
 	report_evidence(&c, false);
 }
 
+/* After a wrong guess 1, 3, 7 … datagrams pass without one. */
+#define WRONG_MAX 6
+
+/* Tells the queue where the payload of the next datagram should go, if that can be guessed. */
+static void expect(struct apus_dp_worker *w)
+{
+	struct apus_dp_expected *e = &w->expected;
+	struct apus_dp_rx_place *place = &w->config.queue->place;
+
+	place->base = NULL;
+	place->buffer = NULL;
+	if (APUS_UNLIKELY(e->next.reader && e->pausing == 0))
+		apus_dp_reader_place(&e->next, place);
+}
+
+/* Is what was placed all payload, as far as its own bytes tell? It is handled first: after anything else the memory
+ * there may be used for something else. */
+static bool stays_placed(const struct apus_dp_rx_place *place, const struct apus_dp_rx *first)
+{
+	return first->bytes == place->buffer && !first->truncated &&
+	       apus_wire_is_frag_payload(first->bytes, first->length, place->head_bytes,
+					 place->placed_bytes);
+}
+
+static void judge_guess(struct apus_dp_expected *e, bool right)
+{
+	if (right) {
+		e->wrong = 0;
+		return;
+	}
+	e->wrong += e->wrong < WRONG_MAX;
+	e->pausing = (UINT32_C(1) << e->wrong) - 1;
+}
+
+/* Handles the one whose payload was placed. */
+static void interpret_placed(struct apus_dp_worker *w, const struct apus_dp_rx *rx,
+			     const struct apus_dp_guess *guess, struct apus_mono now)
+{
+	struct apus_dp_expected *e = &w->expected;
+	struct apus_dp_rx_place *place = &w->config.queue->place;
+
+	e->right = false;
+	if (stays_placed(place, rx)) {
+		e->placed = place->base;
+		e->payload = rx->bytes + place->head_bytes;
+		e->current = *guess;
+	} else {
+		apus_dp_queue_unplace(w->config.queue);
+	}
+	if (!rx->truncated)
+		apus_dp_worker_datagram(w, rx->bytes, rx->length, &rx->from, now);
+	e->placed = NULL;
+	judge_guess(e, e->right);
+}
+
 static int receive(struct apus_dp_worker *w, struct apus_mono now)
 {
+	struct apus_dp_queue *q = w->config.queue;
+	struct apus_dp_expected *e = &w->expected;
+	struct apus_dp_guess guess;
 	struct apus_dp_rx rx[RX_BURST];
-	int n = apus_dp_queue_rx(w->config.queue, w->rx_burst ? w->rx_burst : RX_BURST, rx);
 	uint32_t largest = RX_BURST_BYTES / RX_BURST;
+	int n;
 
+	expect(w);
+	n = apus_dp_queue_rx(q, w->rx_burst ? w->rx_burst : RX_BURST, rx);
+	if (n == 0)
+		return 0;
+	guess = e->next;
+	e->next.reader = NULL;
+	e->pausing -= e->pausing > 0;
 	for (int i = 0; i < n; i++) {
 		if (rx[i].length > largest)
 			largest = rx[i].length;
 		if (rx[i].truncated)
 			apus_counter_add(&w->counters.rx_malformed, 1);
-		else
+		e->datagram = rx[i].bytes;
+		if (i == 0 && q->place.buffer)
+			interpret_placed(w, rx, &guess, now);
+		else if (!rx[i].truncated)
 			apus_dp_worker_datagram(w, rx[i].bytes, rx[i].length, &rx[i].from, now);
 	}
-	if (n > 0) {
-		apus_dp_queue_release(w->config.queue, rx, n);
-		w->rx_burst = RX_BURST_BYTES / (int)largest;
-		if (w->rx_burst == 0)
-			w->rx_burst = 1;
-	}
+	e->datagram = NULL;
+	apus_dp_queue_release(q, rx, n);
+	w->rx_burst = RX_BURST_BYTES / (int)largest;
+	if (w->rx_burst == 0)
+		w->rx_burst = 1;
 	return n;
 }
 

@@ -315,6 +315,14 @@ enum apus_wire_verdict apus_wire_next(struct apus_wire_message *m,
  */
 uint32_t apus_wire_next_run(struct apus_wire_message *m, struct apus_wire_run *out);
 
+/**
+ * Is all from head_bytes to head_bytes + payload_bytes of a datagram of `bytes` bytes payload of one DATA_FRAG without
+ * inline QoS? Only the first head_bytes are read; if true, apus_wire_next() reads nothing of the rest in question,
+ * which may be anything. For receivers that scatter.
+ */
+bool apus_wire_is_frag_payload(const uint8_t *datagram, uint32_t bytes, uint32_t head_bytes,
+			       uint32_t payload_bytes);
+
 /** Whether count a is newer than b (Count_t wraps: RTPS 2.5 §8.4.15.7). */
 static inline bool apus_wire_count_newer(uint32_t a, uint32_t b)
 {

@@ -619,3 +619,31 @@ uint32_t apus_wire_next_run(struct apus_wire_message *m, struct apus_wire_run *o
 	m->offset = m->length - left;
 	return out->count = n;
 }
+
+bool apus_wire_is_frag_payload(const uint8_t *datagram, uint32_t bytes, uint32_t head_bytes,
+			       uint32_t payload_bytes)
+{
+	const uint32_t fixed = APUS_WIRE_SUBHEADER_BYTES + 4; /* extra flags, to inline QoS */
+
+	if (head_bytes > bytes || payload_bytes > bytes - head_bytes)
+		return false;
+	for (uint32_t at = APUS_WIRE_HEADER_BYTES; at < head_bytes && head_bytes - at >= fixed;) {
+		const uint8_t *sub = datagram + at;
+		uint32_t left = bytes - at - APUS_WIRE_SUBHEADER_BYTES;
+		uint32_t stated = apus_wire_load_u16(sub + 2, sub[1] & FLAG_LITTLE);
+		bool is_frag = sub[0] == APUS_WIRE_DATA_FRAG;
+
+		/* The last one may leave its length out; see submessage_length(). */
+		if (stated == 0 && sub[0] != APUS_WIRE_PAD && sub[0] != APUS_WIRE_INFO_TS)
+			stated = left;
+		if (stated > left)
+			return false;
+		at += APUS_WIRE_SUBHEADER_BYTES + stated;
+		if (is_frag)
+			return !(sub[1] & FLAG_FRAG_Q) &&
+			       sub + fixed + apus_wire_load_u16(sub + 6, sub[1] & FLAG_LITTLE) ==
+				       datagram + head_bytes &&
+			       at >= head_bytes + payload_bytes;
+	}
+	return false;
+}

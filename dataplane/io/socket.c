@@ -150,6 +150,48 @@ static int receive_one(struct apus_dp_udp *u, uint32_t socket_idx, struct apus_d
 	return 1;
 }
 
+/* Receives one datagram, its payload to where it is expected. */
+static int receive_placed(struct apus_dp_udp *u, struct apus_dp_rx *out)
+{
+	struct apus_dp_rx_place *p = &u->q.place;
+	struct apus_dp_udp_socket *s = &u->socket[0];
+	uint32_t idx = nth_free(&u->pool, 0), behind = p->head_bytes + p->room_bytes;
+	uint8_t *memory = u->pool.memory + idx * u->pool.stride_bytes;
+	union apus_dp_sockaddr from;
+	struct iovec iov[3] = {{memory, p->head_bytes},
+			       {p->base, p->room_bytes},
+			       {memory + behind, u->config.rx_buffer_bytes - behind}};
+	struct msghdr message = {
+		.msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = iov, .msg_iovlen = 3};
+	ssize_t bytes = recvmsg(s->fd, &message, MSG_DONTWAIT);
+
+	apus_counter_add(&u->q.counters.syscalls, 1);
+	s->hot = bytes >= 0;
+	if (bytes < 0) {
+		refused(u, errno);
+		return 0;
+	}
+	out->bytes = memory;
+	out->length = (uint32_t)bytes;
+	out->token = idx | APUS_DP_UDP_POOL_TOKEN;
+	out->socket_idx = 0;
+	out->truncated = (message.msg_flags & MSG_TRUNC) != 0;
+	apus_dp_udp_addr_of(&from, &out->from);
+	u->pool.free_count--;
+	apus_counter_add(&u->q.counters.rx, 1);
+	apus_counter_add(&u->q.counters.rx_bytes, out->length);
+	if (out->truncated)
+		apus_counter_add(&u->q.counters.rx_truncated, 1);
+	if (out->length > p->head_bytes) {
+		apus_counter_add(&u->q.counters.rx_placed, 1);
+		p->buffer = memory;
+		p->placed_bytes = out->length - p->head_bytes;
+		if (p->placed_bytes > p->room_bytes)
+			p->placed_bytes = p->room_bytes;
+	}
+	return 1;
+}
+
 int apus_dp_udp_receive(struct apus_dp_udp *u, uint32_t socket_idx, int max, struct apus_dp_rx *out)
 {
 	struct apus_dp_udp_socket *s = &u->socket[socket_idx];
@@ -158,6 +200,10 @@ int apus_dp_udp_receive(struct apus_dp_udp *u, uint32_t socket_idx, int max, str
 
 	if (max < 1 || starved(u))
 		return 0;
+	/* Datagrams behind the one expected would be interpreted later than they are placed. */
+	if (socket_idx == 0 && u->q.place.base && !u->q.place.buffer &&
+	    u->q.place.head_bytes + u->q.place.room_bytes <= u->config.rx_buffer_bytes)
+		return receive_placed(u, out);
 	if ((uint32_t)offered > u->pool.free_count)
 		offered = (int)u->pool.free_count;
 	if (offered == 1)

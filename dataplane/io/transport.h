@@ -187,6 +187,7 @@ struct apus_dp_queue_counters {
 	struct apus_counter rx_truncated;
 	struct apus_counter rx_starved; /* times reception stopped because all buffers were held */
 	struct apus_counter rx_errors;  /* unexpected errors of the kernel on receive */
+	struct apus_counter rx_placed;  /* datagrams whose payload went to where it was expected */
 	struct apus_counter tx;         /* datagrams accepted by the kernel */
 	struct apus_counter tx_bytes;
 	struct apus_counter
@@ -217,13 +218,31 @@ struct apus_dp_queue_ops {
 	void (*close)(struct apus_dp_queue *q);
 };
 
-/** The part of a queue every kind has. All but the counters is constant after open. */
+/**
+ * Where the payload of the next datagram probably belongs, so that the kernel's copy is the only one. The caller fills
+ * in the first three before a receive; with the base NULL nothing is expected. A queue may put the bytes
+ * head_bytes … head_bytes + placed_bytes - 1 of the one datagram that it says (`buffer`) there instead of into its
+ * buffer, which then has a gap of so many bytes; where what is expected takes it all, nothing else of the memory at
+ * base is touched. A kind that knows nothing of it leaves `buffer` NULL.
+ */
+struct apus_dp_rx_place {
+	uint8_t *base;
+	uint32_t room_bytes; /* at base */
+	uint32_t head_bytes; /* in front of the payload; less than the receive buffers have */
+	uint8_t *
+		buffer; /* the datagram's in the queue: its struct apus_dp_rx has the same; NULL: none */
+	uint32_t placed_bytes;
+};
+
+/** The part of a queue every kind has. All but place and counters is constant after open. */
 struct apus_dp_queue {
 	const struct apus_dp_queue_ops *ops;
 	enum apus_dp_queue_kind kind;
 	uint16_t unicast_port; /* host order */
 	uint32_t mtu_bytes;    /* largest datagram it sends: APUS_DP_DATAGRAM_MAX_BYTES over UDP */
-	char fallback_reason[96]; /* why AUTO did not become io_uring; "" otherwise */
+	char fallback_reason[96];      /* why AUTO did not become io_uring; "" otherwise */
+	struct apus_dp_rx_place place; /* under the turn */
+	uint32_t place_min_bytes;      /* smaller payloads are not worth it; 0: it places nothing */
 	struct apus_dp_queue_counters counters;
 };
 
@@ -255,6 +274,16 @@ int apus_dp_queue_open(const struct apus_dp_queue_config *config, char *why, siz
 static inline int apus_dp_queue_rx(struct apus_dp_queue *q, int max, struct apus_dp_rx *out)
 {
 	return q->ops->rx(q, max, out);
+}
+
+/** Puts what was placed elsewhere into the gap of its datagram. */
+static inline void apus_dp_queue_unplace(struct apus_dp_queue *q)
+{
+	struct apus_dp_rx_place *p = &q->place;
+
+	if (p->buffer)
+		memcpy(p->buffer + p->head_bytes, p->base, p->placed_bytes);
+	p->buffer = NULL;
 }
 
 /** Gives back `n` buffers, in any order; only `token` is read. Each must be held and is released

@@ -503,6 +503,7 @@ static struct apus_dp_udp *create(const struct apus_dp_queue_config *config)
 	u->config = *config;
 	u->family = family_of(config);
 	u->q.mtu_bytes = APUS_DP_DATAGRAM_MAX_BYTES;
+	u->q.place_min_bytes = APUS_DP_UDP_PLACE_MIN_BYTES;
 	u->segment_max_bytes = config->segment ? APUS_DP_SEGMENT_RUN_BYTES / 2 : 0;
 	for (uint32_t i = 0; i < APUS_DP_UDP_SOCKET_MAX; i++)
 		u->socket[i].fd = -1;

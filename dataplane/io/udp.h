@@ -29,6 +29,9 @@
 #define APUS_DP_SEGMENT_MAX       64
 #define APUS_DP_SEGMENT_RUN_BYTES 65000
 
+/* Smaller fragments come in bursts of many a call, and their copy is no great part of what they cost. */
+#define APUS_DP_UDP_PLACE_MIN_BYTES 16384
+
 /* Destinations with a socket of their own, by port; see direct.c. */
 #define APUS_DP_UDP_DIRECT_MAX 4
 

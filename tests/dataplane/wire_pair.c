@@ -61,11 +61,31 @@ static int queue_tx(struct apus_dp_queue *q, const struct apus_dp_tx *tx, int n)
 	return n;
 }
 
+/* Puts the payload of the next datagram where it is expected, and nonsense where it was. */
+static int place_next(struct apus_dp_queue *q, struct wire_datagram *d, struct apus_dp_rx *out)
+{
+	struct apus_dp_rx_place *p = &q->place;
+
+	*out = (struct apus_dp_rx){.bytes = d->bytes, .length = d->length};
+	if (d->length <= p->head_bytes)
+		return 1;
+	p->placed_bytes = d->length - p->head_bytes;
+	if (p->placed_bytes > p->room_bytes)
+		p->placed_bytes = p->room_bytes;
+	memcpy(p->base, d->bytes + p->head_bytes, p->placed_bytes);
+	memset(d->bytes + p->head_bytes, 0xa5, p->placed_bytes);
+	p->buffer = d->bytes;
+	apus_counter_add(&q->counters.rx_placed, 1);
+	return 1;
+}
+
 static int queue_rx(struct apus_dp_queue *q, int max, struct apus_dp_rx *out)
 {
 	struct wire *w = ((struct wire_queue *)q)->in;
 	int n = 0;
 
+	if (q->place.base && w->head != w->tail)
+		return place_next(q, &w->ring[w->head % WIRE_DATAGRAMS], out);
 	for (; n < max && w->head + (uint32_t)n != w->tail; n++) {
 		struct wire_datagram *d = &w->ring[(w->head + (uint32_t)n) % WIRE_DATAGRAMS];
 
@@ -116,6 +136,7 @@ static void side_init(struct wire_pair *p, struct wire_side *s, uint8_t id, uint
 	s->queue.base.ops = &ops;
 	s->queue.base.kind = APUS_DP_QUEUE_OTHER;
 	s->queue.base.mtu_bytes = WIRE_BYTES;
+	s->queue.base.place_min_bytes = 1;
 	s->queue.in = in;
 	s->queue.out = out;
 	memset(s->prefix.bytes, id, sizeof(s->prefix.bytes));

@@ -429,6 +429,51 @@ static void test_data_frag_octets_to_inline_qos(void **state)
 	}
 }
 
+/* Fragment 2 of 2 between INFO_TS and HEARTBEAT: payload is what lies from where it begins to where it ends. */
+static void test_is_frag_payload(void **state)
+{
+	struct raw w;
+	struct apus_wire_message m;
+	struct apus_wire_submessage s;
+	static const struct frag_row row = {1, 2, 1, 100, 180, 80, APUS_WIRE_ACCEPT, 80};
+	uint32_t head, length;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		bool little = i & 1, empty_ts = i & 2;
+		struct raw frag;
+
+		raw_begin(&w, little);
+		raw_open(&w, APUS_WIRE_INFO_TS, empty_ts ? 2 : 0);
+		raw_fill(&w, 1, empty_ts ? 0 : 8);
+		raw_close(&w);
+		raw_data_frag(&frag, little, 0, &row);
+		memcpy(w.bytes + w.length, frag.bytes + 20, frag.length - 20);
+		w.length += frag.length - 20;
+		length = (uint32_t)w.length;
+		head = length - 80;
+		for (uint32_t h = 0; h <= length + 4; h++)
+			for (uint32_t n = 0; n <= 84; n++)
+				assert_int_equal(apus_wire_is_frag_payload(w.bytes, length, h, n),
+						 h == head && n <= 80);
+		/* With another submessage behind it, which is no payload. */
+		raw_open(&w, APUS_WIRE_HEARTBEAT, 0);
+		raw_fill(&w, 1, 28);
+		raw_close(&w);
+		length = (uint32_t)w.length;
+		assert_true(apus_wire_is_frag_payload(w.bytes, length, head, 80));
+		assert_false(apus_wire_is_frag_payload(w.bytes, length, head, 81));
+		memset(w.bytes + head, 0xff, 80); /* may be anything */
+		assert_int_equal(apus_wire_open(&m, w.bytes, w.length), APUS_WIRE_ACCEPT);
+		assert_int_equal(apus_wire_next(&m, &s), APUS_WIRE_ACCEPT);
+		assert_int_equal(apus_wire_next(&m, &s), APUS_WIRE_ACCEPT);
+		assert_ptr_equal(s.data_frag.payload, w.bytes + head);
+	}
+	raw_data_frag(&w, true, 0x02, &row); /* inline QoS is not */
+	for (uint32_t h = 0; h <= w.length; h++)
+		assert_false(apus_wire_is_frag_payload(w.bytes, (uint32_t)w.length, h, 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -444,6 +489,7 @@ int main(void)
 		cmocka_unit_test(test_data_frag),
 		cmocka_unit_test(test_data_frag_rules),
 		cmocka_unit_test(test_data_frag_octets_to_inline_qos),
+		cmocka_unit_test(test_is_frag_payload),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
