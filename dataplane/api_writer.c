@@ -70,6 +70,47 @@ static int fill(struct apus_writer *w, const struct source *src, uint8_t *out)
 	return (int)src->payload_bytes;
 }
 
+/* Can a sample be sent from where it lies? Its fragments but the first are then bytes of it, and of no other. */
+static bool lies_outside(const struct apus_writer *w, const struct source *src)
+{
+	if (src->in_place || src->key_only)
+		return false;
+	if (src->sample)
+		return w->fixed.payload_bytes &&
+		       w->fixed.payload_bytes <= w->dp->config.cache.payload_bytes_max &&
+		       apus_dp_writer_takes_outside(w->dp, w->fixed.payload_bytes);
+	return src->payload_bytes <= w->dp->config.cache.payload_bytes_max &&
+	       src->payload_bytes % 4 == 0 &&
+	       apus_dp_writer_takes_outside(w->dp, (uint32_t)src->payload_bytes);
+}
+
+/* Fills the first fragment only, and says where the others are. Returns the payload's bytes. */
+static int fill_first(struct apus_writer *w, const struct source *src, uint32_t slot)
+{
+	uint32_t size = w->worker->config.fragment_bytes;
+	uint32_t at = src->sample ? APUS_WIRE_ENCAP_BYTES : 0;
+	uint8_t *out = apus_dp_cache_payload(&w->dp->cache, slot);
+	const uint8_t *bytes = src->sample ? src->sample : src->payload;
+
+	memcpy(out, w->fixed.header, at);
+	memcpy(out + at, bytes, size - at);
+	w->dp->outside = bytes;
+	w->dp->outside_at = at;
+	w->dp->outside_slot = slot;
+	return src->sample ? (int)w->fixed.payload_bytes : (int)src->payload_bytes;
+}
+
+/* The sample has been written: if it is still in the history, its slot gets the rest of it. */
+static void fill_rest(struct apus_writer *w, uint32_t slot, uint32_t payload_bytes)
+{
+	struct apus_dp_writer *dp = w->dp;
+	uint32_t size = w->worker->config.fragment_bytes;
+
+	if (dp->cache.entries[slot].seq == dp->last)
+		memcpy(apus_dp_cache_payload(&dp->cache, slot) + size,
+		       dp->outside + (size - dp->outside_at), payload_bytes - size);
+}
+
 static int find_key(struct apus_writer *w, const struct source *src, uint8_t *key)
 {
 	if (w->plan->max_bytes == 0)
@@ -119,7 +160,8 @@ static int try_write(struct apus_writer *w, const struct source *src, enum apus_
 
 	if (slot == APUS_SHM_NO_SLOT)
 		return src->in_place ? APUS_EINVAL : APUS_EAGAIN;
-	rc = fill(w, src, apus_dp_cache_payload(cache, slot));
+	rc = lies_outside(w, src) ? fill_first(w, src, slot)
+				  : fill(w, src, apus_dp_cache_payload(cache, slot));
 	if (rc < 0)
 		goto abandon;
 	change.payload_bytes = (uint32_t)rc;
@@ -134,11 +176,15 @@ static int try_write(struct apus_writer *w, const struct source *src, enum apus_
 		change.key_hash = hash;
 	}
 	rc = apus_dp_writer_write(w->dp, slot, &change, write_time(w, change.payload_bytes));
+	if (rc == 0 && w->dp->outside)
+		fill_rest(w, slot, change.payload_bytes);
+	w->dp->outside = NULL;
 	if (rc == 0) {
 		w->loan_count -= src->in_place;
 		return 0;
 	}
 abandon:
+	w->dp->outside = NULL;
 	if (!src->in_place)
 		apus_dp_cache_abandon(cache, slot);
 	return rc;

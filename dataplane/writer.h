@@ -270,9 +270,16 @@ struct apus_dp_writer {
 	uint32_t held_largest; /* of its samples */
 	struct apus_mono held_since; /* begin of a batch */
 	bool paces;                  /* some state may have a rest_seq */
-	uint32_t suspended;          /* > 0: everything is held until resumed */
-	uint64_t written_bytes;      /* payload of all samples ever written */
-	apus_seq min_acked;          /* lowest `acked` of those who owe; `sent` without any */
+	/* While a large sample is written, memory of the application's that has what its slot does not have yet: all
+	 * but the first fragment. Byte i of the payload is outside[i - outside_at]. NULL: the slot has it all. */
+	const uint8_t *outside;
+	uint32_t outside_slot, outside_at;
+	/* Large samples that came faster, in a row, than pacing could send them, and when the latest did. */
+	uint32_t poured_count;
+	struct apus_mono poured_at;
+	uint32_t suspended;     /* > 0: everything is held until resumed */
+	uint64_t written_bytes; /* payload of all samples ever written */
+	apus_seq min_acked;     /* lowest `acked` of those who owe; `sent` without any */
 	uint32_t hb_count;
 	uint32_t frag_hb_count;
 	int64_t hb_period_ns; /* present back-off */
@@ -326,6 +333,15 @@ struct apus_dp_writer {
 	apus_seq
 		mixed_until; /* samples up to here may expire in another order than they were written */
 };
+
+/** May a sample of so many payload bytes be sent from the application's memory, its slot being filled afterwards?
+ *  Nobody must look at the slot before: no filter, no reader of this process or through shared memory. */
+static inline bool apus_dp_writer_takes_outside(const struct apus_dp_writer *writer,
+						uint32_t payload_bytes)
+{
+	return payload_bytes > writer->worker->config.fragment_bytes && writer->local_count == 0 &&
+	       writer->shm_count == 0 && writer->filtered_count == 0 && writer->indexed_count == 0;
+}
 
 /** A change to write. */
 struct apus_dp_write {

@@ -52,6 +52,14 @@ uint32_t apus_dp_writer_fragment_count(const struct apus_dp_writer *w, uint32_t 
 	return (w->cache.entries[slot].payload_bytes + size - 1) / size;
 }
 
+/* The payload from `offset` on, a multiple of the fragment size. */
+static const uint8_t *payload_at(const struct apus_dp_writer *w, uint32_t slot, uint32_t offset)
+{
+	if (w->outside && w->outside_slot == slot && offset > 0)
+		return w->outside + (offset - w->outside_at);
+	return apus_dp_cache_payload(&w->cache, slot) + offset;
+}
+
 static void put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
 			 const struct apus_dp_writer_target *target)
 {
@@ -67,7 +75,7 @@ static void put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
 		.count = 1,
 		.fragment_bytes = (uint16_t)size,
 		.sample_bytes = e->payload_bytes,
-		.payload = apus_dp_cache_payload(&w->cache, slot) + offset,
+		.payload = payload_at(w, slot, offset),
 		.payload_bytes =
 			e->payload_bytes - offset < size ? e->payload_bytes - offset : size,
 		.key_only = e->key_only,

@@ -200,7 +200,6 @@ int apus_dp_udp_receive(struct apus_dp_udp *u, uint32_t socket_idx, int max, str
 
 	if (max < 1 || starved(u))
 		return 0;
-	/* Datagrams behind the one expected would be interpreted later than they are placed. */
 	if (socket_idx == 0 && u->q.place.base && !u->q.place.buffer &&
 	    u->q.place.head_bytes + u->q.place.room_bytes <= u->config.rx_buffer_bytes)
 		return receive_placed(u, out);

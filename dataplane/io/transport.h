@@ -221,7 +221,7 @@ struct apus_dp_queue_ops {
 /**
  * Where the payload of the next datagram probably belongs, so that the kernel's copy is the only one. The caller fills
  * in the first three before a receive; with the base NULL nothing is expected. A queue may put the bytes
- * head_bytes … head_bytes + placed_bytes - 1 of the one datagram that it says (`buffer`) there instead of into its
+ * head_bytes … head_bytes + placed_bytes - 1 of the first datagram of the burst (`buffer`) there instead of into its
  * buffer, which then has a gap of so many bytes; where what is expected takes it all, nothing else of the memory at
  * base is touched. A kind that knows nothing of it leaves `buffer` NULL.
  */

@@ -61,14 +61,13 @@ static int queue_tx(struct apus_dp_queue *q, const struct apus_dp_tx *tx, int n)
 	return n;
 }
 
-/* Puts the payload of the next datagram where it is expected, and nonsense where it was. */
-static int place_next(struct apus_dp_queue *q, struct wire_datagram *d, struct apus_dp_rx *out)
+/* Puts the payload of a datagram where it is expected, and nonsense where it was. */
+static void place(struct apus_dp_queue *q, struct wire_datagram *d)
 {
 	struct apus_dp_rx_place *p = &q->place;
 
-	*out = (struct apus_dp_rx){.bytes = d->bytes, .length = d->length};
-	if (d->length <= p->head_bytes)
-		return 1;
+	if (!p->base || d->length <= p->head_bytes)
+		return;
 	p->placed_bytes = d->length - p->head_bytes;
 	if (p->placed_bytes > p->room_bytes)
 		p->placed_bytes = p->room_bytes;
@@ -76,19 +75,19 @@ static int place_next(struct apus_dp_queue *q, struct wire_datagram *d, struct a
 	memset(d->bytes + p->head_bytes, 0xa5, p->placed_bytes);
 	p->buffer = d->bytes;
 	apus_counter_add(&q->counters.rx_placed, 1);
-	return 1;
 }
 
+/* The first of a burst may be placed. */
 static int queue_rx(struct apus_dp_queue *q, int max, struct apus_dp_rx *out)
 {
 	struct wire *w = ((struct wire_queue *)q)->in;
 	int n = 0;
 
-	if (q->place.base && w->head != w->tail)
-		return place_next(q, &w->ring[w->head % WIRE_DATAGRAMS], out);
 	for (; n < max && w->head + (uint32_t)n != w->tail; n++) {
 		struct wire_datagram *d = &w->ring[(w->head + (uint32_t)n) % WIRE_DATAGRAMS];
 
+		if (n == 0)
+			place(q, d);
 		out[n] = (struct apus_dp_rx){.bytes = d->bytes, .length = d->length};
 	}
 	return n;
