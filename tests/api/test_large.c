@@ -253,10 +253,8 @@ static void test_cdr(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reliable),
-		cmocka_unit_test(test_late_joiner),
-		cmocka_unit_test(test_best_effort),
-		cmocka_unit_test(test_beside_local_reader),
+		cmocka_unit_test(test_reliable),    cmocka_unit_test(test_late_joiner),
+		cmocka_unit_test(test_best_effort), cmocka_unit_test(test_beside_local_reader),
 		cmocka_unit_test(test_cdr),
 	};
 
