@@ -26,12 +26,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAIT_NS      (100 * APUS_NS_PER_MS)
-#define LOOK_NS      (20 * APUS_NS_PER_MS) /* whether an application has returned what it keeps */
-#define LENT_BYTES   ((size_t)8 << 20)     /* of a writer's slots for readers; but at least … */
-#define LENT_MIN     16u
-#define SLOTS_MAX    APUS_DP_SHM_SLOTS_MAX
-#define CAPACITY_MAX 4096u
+#define WAIT_NS           (100 * APUS_NS_PER_MS)
+#define LOOK_NS           (20 * APUS_NS_PER_MS) /* whether an application has returned what it keeps */
+#define LENT_BYTES        ((size_t)8 << 20) /* of a writer's slots for readers; but at least … */
+#define LENT_MIN          16u
+#define SLOTS_MAX         APUS_DP_SHM_SLOTS_MAX
+#define CAPACITY_MAX      4096u
+#define INLINE_RING_BYTES ((uint32_t)64 << 10) /* of a ring whose cells have payloads */
+#define INLINE_TYPICAL    88u /* of a type without a size: what two cache lines have room for */
 
 /* --- routes -------------------------------------------------------------------------------------- */
 
@@ -158,12 +160,26 @@ static uint32_t quota_of(const struct apus_participant *p, const struct apus_wri
 	return readers < lent / quota && readers < p->config.shm_readers ? quota : 0;
 }
 
-/* Cells of a ring: for all the slots there are. */
-static uint32_t capacity_of(uint32_t quota)
+/* Bytes of payload that go in a ring's cells: all there are of a small type, what is short of one that has no size. */
+static uint32_t inline_of(const struct apus_writer *w)
+{
+	uint32_t max = w->dp->config.cache.payload_bytes_max;
+
+	if (max <= APUS_SHM_INLINE_MAX)
+		return max;
+	return w->fixed.payload_bytes ? 0 : INLINE_TYPICAL;
+}
+
+/* Cells of a ring: for all the slots there are, and for more payloads that need none. */
+static uint32_t capacity_of(uint32_t quota, uint32_t inline_bytes)
 {
 	uint32_t capacity = 1;
 
 	while (capacity < quota && capacity < CAPACITY_MAX)
+		capacity *= 2;
+	while (inline_bytes && capacity < CAPACITY_MAX &&
+	       apus_shm_ring_bytes(2 * capacity, inline_bytes) <=
+		       INLINE_RING_BYTES + sizeof(struct apus_shm_ring_out))
 		capacity *= 2;
 	return capacity;
 }
@@ -175,7 +191,8 @@ static bool offer(struct apus_participant *p, struct apus_ctl_shm_route *r, uint
 	struct apus_ctl_shm_message m = {.kind = APUS_CTL_SHM_OFFER,
 					 .writer = r->writer,
 					 .reader = r->reader,
-					 .capacity = capacity_of(quota),
+					 .capacity = capacity_of(quota, inline_of(r->owner)),
+					 .inline_bytes = inline_of(r->owner),
 					 .slot_bytes = pool->slot_bytes,
 					 .slot_count = pool->slot_count,
 					 .quota = quota};
@@ -184,13 +201,13 @@ static bool offer(struct apus_participant *p, struct apus_ctl_shm_route *r, uint
 	r->is_writer = true;
 	r->state = APUS_CTL_SHM_OFFERED;
 	m.offer = r->offer = ++p->shm->offers;
-	if (apus_shm_segment_create(apus_shm_ring_bytes(m.capacity), APUS_SHM_OWN | APUS_SHM_TOUCH,
-				    &r->cells) != 0 ||
+	if (apus_shm_segment_create(apus_shm_ring_bytes(m.capacity, m.inline_bytes),
+				    APUS_SHM_OWN | APUS_SHM_TOUCH, &r->cells) != 0 ||
 	    apus_shm_segment_create(apus_dp_shm_page_bytes(pool->slot_count),
 				    APUS_SHM_OWN | APUS_SHM_TOUCH, &r->page) != 0 ||
 	    apus_shm_seal(&r->cells) != 0 || apus_shm_seal(&pool->segment) != 0 ||
-	    apus_dp_shm_out_init(&r->out, r->cells.base, r->page.base, m.capacity, pool, quota,
-				 -1) != 0)
+	    apus_dp_shm_out_init(&r->out, r->cells.base, r->page.base, m.capacity, m.inline_bytes,
+				 pool, quota, -1) != 0)
 		return false;
 	fds[0] = pool->segment.fd;
 	fds[1] = r->cells.fd;
@@ -317,11 +334,11 @@ void apus_ctl_domain_shm_forget(struct apus_participant *p, const struct apus_wr
 static bool attach(struct apus_ctl_shm_route *r, const struct apus_ctl_shm_message *m,
 		   const struct apus_shm_message *raw)
 {
-	size_t bytes[3] = {(size_t)m->slot_bytes * m->slot_count, apus_shm_ring_bytes(m->capacity),
-			   0};
+	size_t bytes[3] = {(size_t)m->slot_bytes * m->slot_count,
+			   apus_shm_ring_bytes(m->capacity, m->inline_bytes), 0};
 
 	if (raw->fd_count != 3 || m->slot_count == 0 || m->slot_count >= SLOTS_MAX ||
-	    m->capacity > CAPACITY_MAX)
+	    m->capacity > CAPACITY_MAX || bytes[1] == 0)
 		return false;
 	bytes[2] = apus_dp_shm_page_bytes(m->slot_count);
 	for (int i = 0; i < 3; i++) {
@@ -330,8 +347,9 @@ static bool attach(struct apus_ctl_shm_route *r, const struct apus_ctl_shm_messa
 		r->mapped_bytes[i] = bytes[i];
 	}
 	r->offer = m->offer;
-	return apus_dp_shm_in_init(&r->in, r->mapped[1], r->mapped[2], m->capacity, r->mapped[0],
-				   bytes[0], m->slot_bytes, m->slot_count, m->quota) == 0;
+	return apus_dp_shm_in_init(&r->in, r->mapped[1], r->mapped[2], m->capacity, m->inline_bytes,
+				   r->mapped[0], bytes[0], m->slot_bytes, m->slot_count,
+				   m->quota) == 0;
 }
 
 static bool accept_offer(struct apus_participant *p, struct apus_ctl_shm_route *r)

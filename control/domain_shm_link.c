@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define MAGIC       0x53555041u /* "APUS" */
-#define VERSION     3
+#define VERSION     4
 #define CONNECTIONS 256 /* that others made; more are hung up on */
 #define MESSAGES    64  /* read of one connection in a round */
 #define LAST_ROUNDS 32  /* of a dead process's connections: more than a socket's buffer holds */

@@ -32,8 +32,9 @@ struct apus_ctl_shm_message {
 	struct apus_guid writer, reader;
 	uint64_t offer; /* the writer's number for it */
 	uint32_t slot_bytes, slot_count;
-	uint32_t quota;     /* slots the reader may have */
-	uint32_t no_reader; /* REFUSE, DETACH: 1 if it is because that reader is no more */
+	uint32_t quota;        /* slots the reader may have */
+	uint32_t inline_bytes; /* of payload, that cells of the ring have room for */
+	uint32_t no_reader;    /* REFUSE, DETACH: 1 if it is because that reader is no more */
 };
 
 /* A participant on this host. */

@@ -14,13 +14,14 @@
 #define BURST 64
 
 int apus_dp_shm_in_init(struct apus_dp_shm_in *end, const struct apus_shm_ring_out *out,
-			struct apus_dp_shm_page *page, uint32_t capacity, const uint8_t *slots,
-			size_t slots_bytes, uint32_t slot_bytes, uint32_t slot_count,
-			uint32_t quota)
+			struct apus_dp_shm_page *page, uint32_t capacity, uint32_t inline_bytes,
+			const uint8_t *slots, size_t slots_bytes, uint32_t slot_bytes,
+			uint32_t slot_count, uint32_t quota)
 {
 	memset(end, 0, sizeof(*end));
-	if (apus_shm_ring_bytes(capacity) == 0 || slot_bytes <= APUS_DP_SLOT_PAYLOAD ||
-	    slot_count == 0 || slot_count >= APUS_DP_SHM_SLOTS_MAX || slot_bytes % 64 ||
+	if (apus_shm_ring_bytes(capacity, inline_bytes) == 0 ||
+	    slot_bytes <= APUS_DP_SLOT_PAYLOAD || slot_count == 0 ||
+	    slot_count >= APUS_DP_SHM_SLOTS_MAX || slot_bytes % 64 ||
 	    slots_bytes / slot_bytes < slot_count)
 		return APUS_EINVAL;
 	end->page = page;
@@ -29,7 +30,8 @@ int apus_dp_shm_in_init(struct apus_dp_shm_in *end, const struct apus_shm_ring_o
 	end->slot_count = slot_count;
 	end->payload_bytes_max = slot_bytes - APUS_DP_SLOT_PAYLOAD;
 	end->lend_max = (quota < slot_count ? quota : slot_count) / 2;
-	apus_shm_ring_reader_init(&end->ring, out, &page->ring, capacity);
+	apus_shm_ring_reader_init(&end->ring, out, &page->ring, capacity, inline_bytes);
+	end->inline_bytes = apus_shm_ring_inline_bytes(end->ring.cell_words);
 	return 0;
 }
 
@@ -55,31 +57,50 @@ static void understand_end(const struct apus_shm_desc *d, struct apus_dp_incomin
 		in_out->marks.group_coherent_seq = (apus_seq)(d->word[3] + 1 - began);
 }
 
-/* A descriptor as it may be used; false: it contradicts itself or its past. */
-static bool understand(const struct apus_dp_reader_state *s, const struct apus_shm_desc *d,
-		       struct apus_dp_incoming *in_out, uint32_t *slot_out)
+/* A sample on its way out of the ring. */
+struct found {
+	struct apus_shm_desc desc;
+	struct apus_dp_incoming in;
+	uint32_t slot; /* APUS_SHM_NO_SLOT: it has none */
+	uint64_t
+		payload[APUS_SHM_INLINE_MAX / 8 + APUS_SHM_CELL_ALIGN]; /* if it came in the ring */
+};
+
+/* A descriptor as it may be used; false: it contradicts itself or its past. Fetches what lies in the cell. */
+static bool understand(const struct apus_dp_reader_state *s, struct found *f)
 {
 	const struct apus_dp_shm_in *end = s->shm;
+	const struct apus_shm_desc *d = &f->desc;
 	uint8_t flags = (uint8_t)(d->word[2] >> 24);
+	uint32_t payload_bytes = (uint32_t)(d->word[2] >> 32);
 
+	if (APUS_UNLIKELY((apus_seq)d->word[0] <= s->shm_last))
+		return false;
+	f->slot = APUS_SHM_NO_SLOT;
 	if (flags & APUS_DP_SHM_END) {
-		*slot_out = APUS_SHM_NO_SLOT;
-		understand_end(d, in_out);
-		return in_out->seq > s->shm_last;
+		understand_end(d, &f->in);
+		return true;
 	}
-	*slot_out = (uint32_t)d->word[2] & (APUS_DP_SHM_SLOTS_MAX - 1);
-	*in_out = (struct apus_dp_incoming){
+	f->in = (struct apus_dp_incoming){
 		.seq = (apus_seq)d->word[0],
 		.source = {(int64_t)d->word[3]},
 		.change = flags & (APUS_DP_DISPOSE | APUS_DP_UNREGISTER),
 		.key_only = flags & APUS_DP_SHM_KEY_ONLY,
-		.payload_bytes = (uint32_t)(d->word[2] >> 32),
+		.payload_bytes = payload_bytes,
 	};
-	if (*slot_out >= end->slot_count || in_out->payload_bytes > end->payload_bytes_max ||
-	    in_out->seq <= s->shm_last)
+	if (flags & APUS_DP_SHM_INLINE) {
+		if (payload_bytes > end->inline_bytes)
+			return false;
+		f->in.payload = (const uint8_t *)f->payload;
+		apus_shm_ring_payload(&end->ring, f->payload, payload_bytes);
+		return true;
+	}
+	f->slot = (uint32_t)d->word[2] & (APUS_DP_SHM_SLOTS_MAX - 1);
+	if (f->slot >= end->slot_count || payload_bytes > end->payload_bytes_max)
 		return false;
+	f->in.payload = end->slots + (size_t)f->slot * end->slot_bytes + APUS_DP_SLOT_PAYLOAD;
 	if (flags & APUS_DP_SHM_MARKED)
-		read_marks(end, *slot_out, &in_out->marks);
+		read_marks(end, f->slot, &f->in.marks);
 	return true;
 }
 
@@ -114,30 +135,27 @@ static void give_back(struct apus_dp_reader_state *s, uint32_t slot)
 
 /* Admits the sample where it lies, or a copy of it. False: no room, and it is to be offered again. Otherwise the
  * slot has gone back, unless it stays. */
-static bool admit(struct apus_dp_reader_state *s, struct apus_dp_incoming *in, uint32_t slot,
-		  struct apus_mono now)
+static bool admit(struct apus_dp_reader_state *s, struct found *f, struct apus_mono now)
 {
+	struct apus_dp_incoming *in = &f->in;
 	struct apus_dp_reader *r = s->reader;
-	const uint8_t *payload =
-		slot == APUS_SHM_NO_SLOT
-			? NULL
-			: s->shm->slots + (size_t)slot * s->shm->slot_bytes + APUS_DP_SLOT_PAYLOAD;
+	const uint8_t *payload = in->payload;
 	uint32_t own = APUS_SHM_NO_SLOT;
 	enum apus_dp_admit_result result;
 	bool stays = false;
 
-	if (in->payload_bytes && in->payload_bytes <= r->config.payload_bytes_max) {
-		if (!in->key_only && apus_dp_lent_fits(s, payload, in->payload_bytes)) {
-			r->lending.shm = s->shm;
-			r->lending.slot = slot;
-			r->lending.taken = false;
-			in->payload = payload;
-		} else {
-			own = apus_dp_reader_store(r, payload, in->payload_bytes);
-			if (own == APUS_SHM_NO_SLOT)
-				return false;
-			in->payload = apus_dp_reader_slot(r, own);
-		}
+	if (in->payload_bytes == 0 || in->payload_bytes > r->config.payload_bytes_max) {
+		in->payload = NULL;
+	} else if (f->slot != APUS_SHM_NO_SLOT && !in->key_only &&
+		   apus_dp_lent_fits(s, payload, in->payload_bytes)) {
+		r->lending.shm = s->shm;
+		r->lending.slot = f->slot;
+		r->lending.taken = false;
+	} else {
+		own = apus_dp_reader_store(r, payload, in->payload_bytes);
+		if (own == APUS_SHM_NO_SLOT)
+			return false;
+		in->payload = apus_dp_reader_slot(r, own);
 	}
 	apus_counter_add(&r->counters.received, 1);
 	result = apus_dp_reader_admit(s, in, now);
@@ -150,7 +168,7 @@ static bool admit(struct apus_dp_reader_state *s, struct apus_dp_incoming *in, u
 	if (result == APUS_DP_REFUSED)
 		return false;
 	if (!stays)
-		give_back(s, slot);
+		give_back(s, f->slot);
 	return true;
 }
 
@@ -173,50 +191,59 @@ static bool is_assertion(struct apus_dp_reader_state *s, const struct apus_shm_d
 /* Takes one sample of a reliable writer: it leaves the ring when it has been admitted. */
 static bool take_reliable(struct apus_dp_reader_state *s, struct apus_mono now)
 {
-	struct apus_dp_incoming in;
-	struct apus_shm_desc d;
-	uint32_t slot;
+	struct found f;
 
-	if (apus_shm_ring_peek(&s->shm->ring, &d) != APUS_SHM_DONE)
+	if (apus_shm_ring_peek(&s->shm->ring, &f.desc) != APUS_SHM_DONE)
 		return false;
-	if (is_assertion(s, &d, now)) {
+	if (is_assertion(s, &f.desc, now)) {
 		apus_shm_ring_advance(&s->shm->ring);
 		return true;
 	}
-	if (!understand(s, &d, &in, &slot)) {
+	if (!understand(s, &f)) {
 		refuse_ring(s);
 		return false;
 	}
-	look_back(s, &d);
-	if (!admit(s, &in, slot, now)) {
+	look_back(s, &f.desc);
+	if (!admit(s, &f, now)) {
 		s->shm_stalled = s->reader->any_refused = true;
 		return false;
 	}
-	note_skipped(s, &d, 0);
+	note_skipped(s, &f.desc, 0);
 	apus_shm_ring_advance(&s->shm->ring);
 	return true;
 }
 
+/* The writer displaces what is being taken: looked at again so many times. It wins every contest if it is as fast as
+ * its reader, which must not wait for it. */
+#define CLAIM_ATTEMPTS 8
+
 static bool take_best_effort(struct apus_dp_reader_state *s, struct apus_mono now)
 {
-	struct apus_dp_incoming in;
-	struct apus_shm_desc d;
-	uint64_t displaced;
-	uint32_t slot;
+	struct apus_shm_ring_reader *ring = &s->shm->ring;
+	bool is_claimed = false, is_understood = false;
+	uint64_t displaced = 0;
+	struct found f;
 
-	if (apus_shm_ring_claim(&s->shm->ring, &d, &displaced) != APUS_SHM_DONE)
+	for (int i = 0; i < CLAIM_ATTEMPTS && !is_claimed; i++) {
+		if (apus_shm_ring_look(ring, &f.desc) != APUS_SHM_DONE)
+			return false;
+		/* Before it is ours: its cell is the writer's again then. What it says may be nonsense till then. */
+		is_understood = understand(s, &f);
+		is_claimed = apus_shm_ring_claim(ring, &displaced) == APUS_SHM_DONE;
+	}
+	if (!is_claimed)
 		return false;
-	if (is_assertion(s, &d, now))
+	if (is_assertion(s, &f.desc, now))
 		return true;
-	if (!understand(s, &d, &in, &slot)) {
+	if (!is_understood) {
 		refuse_ring(s);
 		return false;
 	}
-	look_back(s, &d);
-	note_skipped(s, &d, displaced);
+	look_back(s, &f.desc);
+	note_skipped(s, &f.desc, displaced);
 	/* What was refused is lost. */
-	if (!admit(s, &in, slot, now))
-		give_back(s, slot);
+	if (!admit(s, &f, now))
+		give_back(s, f.slot);
 	return true;
 }
 
@@ -242,6 +269,8 @@ int apus_dp_shm_drain(struct apus_dp_reader_state *s, struct apus_mono now)
 		return 0;
 	while (n < BURST && (s->reliable ? take_reliable(s, now) : take_best_effort(s, now)))
 		n++;
+	if (n && s->reliable)
+		apus_shm_ring_give(&s->shm->ring);
 	if (s->shm->ring.broken)
 		apus_counter_add(&s->reader->counters.shm_broken, 1);
 	return n;

@@ -7,6 +7,9 @@
  * which displaces as its QoS says. The reader takes a descriptor out of the ring only when it has admitted the
  * sample, so the head of the ring is its acknowledgement. A best-effort ring displaces its oldest.
  *
+ * A small payload goes in the cell of the ring, behind its descriptor: then there is no slot to be held, fetched and
+ * given back, and the quota does not count it. Whether it does, the writer decides for each sample.
+ *
  * A descriptor says all that is to be known of a sample but its payload:
  *
  *     word 0  sequence number
@@ -54,6 +57,8 @@ struct apus_dp_reader_state;
 #define APUS_DP_SHM_MARKED 0x20u
 /** No sample: a set ends. */
 #define APUS_DP_SHM_END 0x10u
+/** The payload is in the ring. There is no slot. */
+#define APUS_DP_SHM_INLINE 0x08u
 
 /** What both processes may write: the reader's half of the ring, its bell, and the slots that come back. */
 struct apus_dp_shm_page {
@@ -73,10 +78,11 @@ struct apus_dp_shm_out {
 	struct apus_shm_held held;
 	struct apus_shm_pool *pool; /* the writer's; slots the reader has are held here */
 	struct apus_dp_shm_page *page;
-	int bell_fd;     /* eventfd of the reader's worker; -1: it never sleeps */
-	uint32_t quota;  /* slots the reader may have at a time */
-	apus_seq cursor; /* everything up to here was put into the ring, or passed over */
-	apus_seq before; /* the last number in the ring; 0: none */
+	int bell_fd;           /* eventfd of the reader's worker; -1: it never sleeps */
+	uint32_t quota;        /* slots the reader may have at a time */
+	uint32_t inline_bytes; /* payloads up to here go in the ring */
+	apus_seq cursor;       /* everything up to here was put into the ring, or passed over */
+	apus_seq before;       /* the last number in the ring; 0: none */
 	struct apus_mono
 		moved; /* when the reader last got further, answered, or owed nothing; 0: never looked */
 	struct apus_mono asked_at; /* when it was last asked whether it is there */
@@ -92,16 +98,18 @@ struct apus_dp_shm_in {
 	const uint8_t *slots; /* the writer's pool */
 	uint32_t slot_bytes, slot_count;
 	uint32_t payload_bytes_max; /* that fit into a slot */
+	uint32_t inline_bytes;      /* that fit into a cell of the ring */
 	uint32_t lend_max;          /* slots that may stay with the reader's history */
 	bool ended;                 /* the match has; under the turn */
 	/* Slots that stay. Changed under the turn; as long as there are any, control leaves the memory mapped. */
 	_Atomic uint32_t lent;
 };
 
-/** Prepares a writer's end; `out` and `page` are zeroed shared memory. Returns 0, APUS_EINVAL (sizes) or
+/** Prepares a writer's end; `out` and `page` are zeroed shared memory, the ring has cells for payloads of at least
+ *  inline_bytes (apus_shm_ring_bytes()). Returns 0, APUS_EINVAL (sizes) or
  *  APUS_ENOMEM. Control. */
 int apus_dp_shm_out_init(struct apus_dp_shm_out *end, struct apus_shm_ring_out *out,
-			 struct apus_dp_shm_page *page, uint32_t capacity,
+			 struct apus_dp_shm_page *page, uint32_t capacity, uint32_t inline_bytes,
 			 struct apus_shm_pool *pool, uint32_t quota, int bell_fd);
 /** The reader has let go, or is dead: its slots are free. Under the turn of the writer's worker. */
 void apus_dp_shm_out_drop(struct apus_dp_shm_out *end);
@@ -111,9 +119,9 @@ void apus_dp_shm_out_fini(struct apus_dp_shm_out *end);
 /** Prepares a reader's end over mapped memory. quota: slots that the writer grants. Returns 0 or APUS_EINVAL: sizes
  *  that contradict each other, or more than `slots_bytes` holds. Control. */
 int apus_dp_shm_in_init(struct apus_dp_shm_in *end, const struct apus_shm_ring_out *out,
-			struct apus_dp_shm_page *page, uint32_t capacity, const uint8_t *slots,
-			size_t slots_bytes, uint32_t slot_bytes, uint32_t slot_count,
-			uint32_t quota);
+			struct apus_dp_shm_page *page, uint32_t capacity, uint32_t inline_bytes,
+			const uint8_t *slots, size_t slots_bytes, uint32_t slot_bytes,
+			uint32_t slot_count, uint32_t quota);
 
 /* ---- reader: reader_shm.c, under the turn ---------------------------------------------------------- */
 

@@ -15,18 +15,21 @@ size_t apus_dp_shm_page_bytes(uint32_t slot_count)
 }
 
 int apus_dp_shm_out_init(struct apus_dp_shm_out *end, struct apus_shm_ring_out *out,
-			 struct apus_dp_shm_page *page, uint32_t capacity,
+			 struct apus_dp_shm_page *page, uint32_t capacity, uint32_t inline_bytes,
 			 struct apus_shm_pool *pool, uint32_t quota, int bell_fd)
 {
 	memset(end, 0, sizeof(*end));
-	if (apus_shm_ring_bytes(capacity) == 0 || quota == 0 ||
+	if (apus_shm_ring_bytes(capacity, inline_bytes) == 0 || quota == 0 ||
 	    pool->slot_count >= APUS_DP_SHM_SLOTS_MAX)
 		return APUS_EINVAL;
 	end->pool = pool;
 	end->page = page;
 	end->quota = quota;
 	end->bell_fd = bell_fd;
-	apus_shm_ring_writer_init(&end->ring, out, &page->ring, capacity);
+	apus_shm_ring_writer_init(&end->ring, out, &page->ring, capacity, inline_bytes);
+	/* What is left of the cache line costs nothing, but a ring that was asked for without payloads has none. */
+	if (inline_bytes)
+		end->inline_bytes = apus_shm_ring_inline_bytes(end->ring.cell_words);
 	return apus_shm_held_init(&end->held, pool->slot_count, page->returned);
 }
 
@@ -61,10 +64,15 @@ void apus_dp_writer_mark_slot(struct apus_dp_writer *w, uint32_t slot)
 }
 
 static struct apus_shm_desc describe(const struct apus_dp_shm_out *end,
-				     const struct apus_dp_entry *e, uint32_t slot)
+				     const struct apus_dp_entry *e, uint32_t slot, bool is_inline)
 {
 	uint64_t flags = e->kind | (e->key_only ? APUS_DP_SHM_KEY_ONLY : 0) |
-			 (apus_dp_marks_any(&e->marks) ? APUS_DP_SHM_MARKED : 0);
+			 (is_inline                      ? APUS_DP_SHM_INLINE
+			  : apus_dp_marks_any(&e->marks) ? APUS_DP_SHM_MARKED
+							 : 0);
+
+	if (is_inline)
+		slot = SLOT_NONE;
 
 	return (struct apus_shm_desc){{(uint64_t)e->seq, (uint64_t)end->before,
 				       (uint64_t)e->payload_bytes << 32 | flags << 24 | slot,
@@ -85,24 +93,23 @@ static void displaced(struct apus_dp_writer *w, struct apus_dp_shm_out *end,
 
 	if (old->word[2] >> 24 & (APUS_DP_SHM_ASSERTION | APUS_DP_SHM_END))
 		return;
-	if (apus_shm_held_remove(&end->held, slot))
+	if (!(old->word[2] >> 24 & APUS_DP_SHM_INLINE) && apus_shm_held_remove(&end->held, slot))
 		apus_shm_pool_release(end->pool, slot);
 	apus_counter_add(&w->counters.shm_displaced, 1);
 }
 
-/* True if the descriptor is in the ring. */
-static bool put(struct apus_dp_writer *w, struct apus_dp_shm_out *end,
-		const struct apus_shm_desc *desc, bool reliable)
+/* Room for one more in the ring; where it displaces, there always is. */
+static bool has_cell(struct apus_dp_writer *w, struct apus_dp_shm_out *end, bool reliable)
 {
 	struct apus_shm_desc old;
-	bool has_old = false, done;
+	bool has_old = false, has_room;
 
 	if (reliable)
-		return apus_shm_ring_push(&end->ring, desc) == APUS_SHM_DONE;
-	done = apus_shm_ring_push_over(&end->ring, desc, &old, &has_old) == APUS_SHM_DONE;
+		return apus_shm_ring_reserve(&end->ring) == APUS_SHM_DONE;
+	has_room = apus_shm_ring_reserve_over(&end->ring, &old, &has_old) == APUS_SHM_DONE;
 	if (has_old)
 		displaced(w, end, &old);
-	return done;
+	return has_room;
 }
 
 /* Is there a slot for one more sample in the quota? A best-effort reader gives up its oldest for it. */
@@ -112,32 +119,37 @@ static bool has_slot(struct apus_dp_writer *w, struct apus_dp_shm_out *end, bool
 
 	if (end->held.count >= end->quota)
 		collect(end);
-	if (end->held.count >= end->quota && !reliable &&
-	    apus_shm_ring_take_back(&end->ring, &old) == APUS_SHM_DONE)
+	/* At most once round the ring: not all of them have slots. */
+	while (end->held.count >= end->quota && !reliable &&
+	       apus_shm_ring_take_back(&end->ring, &old) == APUS_SHM_DONE)
 		displaced(w, end, &old);
 	return end->held.count < end->quota;
 }
 
-static void ring_bell(struct apus_dp_shm_out *end)
+/* What was put into the ring is there for a reader that sleeps, too. */
+static void publish(struct apus_dp_shm_out *end)
 {
 	uint64_t one = 1;
 
-	if (!apus_shm_bell_signal(&end->page->bell) || end->bell_fd < 0)
+	if (!apus_shm_ring_publish(&end->ring) || !apus_shm_bell_signal(&end->page->bell) ||
+	    end->bell_fd < 0)
 		return;
 	(void)!write(end->bell_fd, &one, sizeof(one));
 }
 
-/* Puts one sample of the cache into the reader's ring. False: no room, and the reader is to have it later. */
+/* Puts one sample of the cache into the reader's ring, its payload with it if it fits. False: no room, and the reader
+ * is to have it later. */
 static bool push(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint32_t slot)
 {
 	struct apus_dp_shm_out *end = s->shm;
 	const struct apus_dp_entry *e = &w->cache.entries[slot];
-	struct apus_shm_desc desc = describe(end, e, slot);
+	bool is_inline = e->payload_bytes <= end->inline_bytes && !apus_dp_marks_any(&e->marks);
+	struct apus_shm_desc desc = describe(end, e, slot, is_inline);
 
 	/* Nothing more is owed to a reader that wrote nonsense; its match is about to end. */
 	if (end->ring.broken)
 		return true;
-	if (!has_slot(w, end, s->reliable)) {
+	if (!is_inline && !has_slot(w, end, s->reliable)) {
 		if (s->reliable)
 			return false;
 		/* It has them all in its hands. */
@@ -145,12 +157,16 @@ static bool push(struct apus_dp_writer *w, struct apus_dp_writer_state *s, uint3
 		end->before = e->seq;
 		return true;
 	}
-	if (!put(w, end, &desc, s->reliable))
+	if (!has_cell(w, end, s->reliable))
 		return end->ring.broken;
+	apus_shm_ring_put(&end->ring, &desc,
+			  is_inline ? apus_dp_cache_payload(&w->cache, slot) : NULL,
+			  is_inline ? e->payload_bytes : 0);
 	end->before = e->seq;
+	if (is_inline)
+		return true;
 	apus_shm_held_add(&end->held, slot);
 	apus_shm_pool_hold(end->pool, slot);
-	ring_bell(end);
 	return true;
 }
 
@@ -159,12 +175,10 @@ static apus_seq admitted(struct apus_dp_shm_out *end)
 {
 	uint32_t waiting = apus_shm_ring_waiting(&end->ring);
 	const struct apus_shm_ring_writer *r = &end->ring;
-	uint64_t at = (r->tail - waiting) & (r->capacity - 1);
 
 	if (waiting == 0 || r->broken)
 		return end->cursor;
-	/* Relaxed: cells are this side's own. */
-	return (apus_seq)apus_shm_load(&r->out->cells[at * APUS_SHM_DESC_WORDS], relaxed) - 1;
+	return (apus_seq)apus_shm_ring_oldest(r) - 1;
 }
 
 /* A reader that has no room admits nothing and is there all the same: it is asked, and its worker woken to answer. True if
@@ -270,10 +284,10 @@ static bool push_end(struct apus_dp_writer *w, struct apus_dp_writer_state *s,
 				      began << 32 | (uint64_t)APUS_DP_SHM_END << 24 | SLOT_NONE,
 				      (uint64_t)m->marks.group_seq}};
 
-	if (!put(w, end, &desc, s->reliable))
+	if (!has_cell(w, end, s->reliable))
 		return end->ring.broken;
+	apus_shm_ring_put(&end->ring, &desc, NULL, 0);
 	end->before = m->seq;
-	ring_bell(end);
 	return true;
 }
 
@@ -323,8 +337,10 @@ void apus_dp_writer_serve_shm(struct apus_dp_writer *w, struct apus_mono now)
 
 		if (!s->shm)
 			continue;
-		if (s->shm->cursor < w->sent)
+		if (s->shm->cursor < w->sent) {
 			advance(w, s);
+			publish(s->shm);
+		}
 		if (!s->reliable)
 			s->acked = s->shm->cursor;
 		pending |= s->acked < w->sent;
@@ -355,6 +371,8 @@ void apus_dp_writer_assert_shm(struct apus_dp_writer_state *s)
 		{(uint64_t)end->before, 0, (uint64_t)APUS_DP_SHM_ASSERTION << 24 | SLOT_NONE}};
 
 	/* A full ring holds samples, and those say as much. */
-	if (apus_shm_ring_push(&end->ring, &desc) == APUS_SHM_DONE)
-		ring_bell(end);
+	if (apus_shm_ring_reserve(&end->ring) != APUS_SHM_DONE)
+		return;
+	apus_shm_ring_put(&end->ring, &desc, NULL, 0);
+	publish(end);
 }

@@ -2,7 +2,8 @@
 /*
  * Descriptor rings; see ring.h. The letters name pairs of accesses:
  *
- *   T  the tail: published by the writer, read by the reader; orders the cells written before it
+ *   C  the stamp of a cell: written last by the writer, read first by the reader; orders the rest of the cell
+ *   T  the tail: published by the writer for a reader that is about to sleep (bell.h)
  *   H  the head: moved by the reader (or by a displacing writer); orders the reads of the cell it gives up
  */
 #include "shm/ring.h"
@@ -10,33 +11,50 @@
 #include <string.h>
 
 #define CAPACITY_MAX (UINT32_C(1) << 20)
-/* A writer that displaces as fast as its reader claims wins every contest; the reader must not wait for it. */
-#define CLAIM_ATTEMPTS 8
 
-size_t apus_shm_ring_bytes(uint32_t capacity)
+/* Stamp and descriptor. */
+#define HEAD_WORDS (1 + APUS_SHM_DESC_WORDS)
+
+static uint32_t words_for(uint32_t inline_bytes)
 {
-	if (capacity == 0 || capacity > CAPACITY_MAX || (capacity & (capacity - 1)) != 0)
+	uint32_t words = HEAD_WORDS + (inline_bytes + 7) / 8;
+
+	return (words + APUS_SHM_CELL_ALIGN - 1) / APUS_SHM_CELL_ALIGN * APUS_SHM_CELL_ALIGN;
+}
+
+uint32_t apus_shm_ring_inline_bytes(uint32_t cell_words)
+{
+	return (cell_words - HEAD_WORDS) * 8;
+}
+
+size_t apus_shm_ring_bytes(uint32_t capacity, uint32_t inline_bytes)
+{
+	if (capacity == 0 || capacity > CAPACITY_MAX || (capacity & (capacity - 1)) != 0 ||
+	    inline_bytes > APUS_SHM_INLINE_MAX)
 		return 0;
 	return sizeof(struct apus_shm_ring_out) +
-	       (size_t)capacity * APUS_SHM_DESC_WORDS * sizeof(apus_shm_word);
+	       (size_t)capacity * words_for(inline_bytes) * sizeof(apus_shm_word);
 }
 
 void apus_shm_ring_writer_init(struct apus_shm_ring_writer *ring, struct apus_shm_ring_out *out,
-			       struct apus_shm_ring_in *in, uint32_t capacity)
+			       struct apus_shm_ring_in *in, uint32_t capacity,
+			       uint32_t inline_bytes)
 {
-	*ring = (struct apus_shm_ring_writer){.out = out, .in = in, .capacity = capacity};
+	*ring = (struct apus_shm_ring_writer){
+		.out = out, .in = in, .capacity = capacity, .cell_words = words_for(inline_bytes)};
 }
 
 void apus_shm_ring_reader_init(struct apus_shm_ring_reader *ring,
 			       const struct apus_shm_ring_out *out, struct apus_shm_ring_in *in,
-			       uint32_t capacity)
+			       uint32_t capacity, uint32_t inline_bytes)
 {
-	*ring = (struct apus_shm_ring_reader){.out = out, .in = in, .capacity = capacity};
+	*ring = (struct apus_shm_ring_reader){
+		.out = out, .in = in, .capacity = capacity, .cell_words = words_for(inline_bytes)};
 }
 
-static size_t cell_at(uint64_t position, uint32_t capacity)
+static size_t cell_at(uint64_t position, uint32_t capacity, uint32_t cell_words)
 {
-	return (size_t)(position & (capacity - 1)) * APUS_SHM_DESC_WORDS;
+	return (size_t)(position & (capacity - 1)) * cell_words;
 }
 
 /* --- the writer's end ---------------------------------------------------------------------------- */
@@ -44,7 +62,7 @@ static size_t cell_at(uint64_t position, uint32_t capacity)
 /* Looks at the head again. False: it is nonsense, now and for good. */
 static bool refresh_head(struct apus_shm_ring_writer *r)
 {
-	/* Acquire: H, pairs with the release in advance() and claim(): the reader has read the cells before. */
+	/* Acquire: H, pairs with the release in give() and claim(): the reader has read the cells before. */
 	uint64_t head = apus_shm_load(&r->in->head, acquire);
 
 	/* It never goes back, and never passes the tail. */
@@ -55,46 +73,103 @@ static bool refresh_head(struct apus_shm_ring_writer *r)
 	return !r->broken;
 }
 
-static void publish(struct apus_shm_ring_writer *r, const struct apus_shm_desc *desc)
+static apus_shm_word *writer_cell(const struct apus_shm_ring_writer *r, uint64_t position)
 {
-	apus_shm_word *cell = &r->out->cells[cell_at(r->tail, r->capacity)];
+	return &r->out->cells[cell_at(position, r->capacity, r->cell_words)];
+}
 
-	/* Relaxed: T publishes them; a reader that is too late discards what it has read (claim). */
+/* Payload into words, the last ones first: a reader that polls the stamp's line then takes it away once. */
+static void put_payload(apus_shm_word *words, const uint8_t *payload, uint32_t bytes)
+{
+	uint32_t whole = bytes / 8;
+	uint64_t word = 0;
+
+	/* Relaxed throughout: C orders them; a reader that is too late discards what it has read. */
+	if (bytes % 8) {
+		memcpy(&word, payload + (size_t)whole * 8, bytes % 8);
+		apus_shm_store(&words[whole], word, relaxed);
+	}
+	while (whole-- > 0) {
+		memcpy(&word, payload + (size_t)whole * 8, 8);
+		apus_shm_store(&words[whole], word, relaxed);
+	}
+}
+
+void apus_shm_ring_put(struct apus_shm_ring_writer *ring, const struct apus_shm_desc *desc,
+		       const void *payload, uint32_t payload_bytes)
+{
+	apus_shm_word *cell = writer_cell(ring, ring->tail);
+
+	if (payload_bytes)
+		put_payload(cell + HEAD_WORDS, payload, payload_bytes);
+	/* Relaxed: C, as above. */
 	for (int i = 0; i < APUS_SHM_DESC_WORDS; i++)
-		apus_shm_store(&cell[i], desc->word[i], relaxed);
-	/* Seq_cst exchange: T, pairs with the acquire in refresh_tail(). Sequentially consistent so that flags
-	 * tested behind it are tested behind it; an exchange, because a release store could still wait in the store
-	 * buffer while they are read. */
-	(void)apus_shm_exchange(&r->out->tail, ++r->tail, seq_cst);
+		apus_shm_store(&cell[1 + i], desc->word[i], relaxed);
+	/* Release: C, pairs with the acquire in apus_shm_ring_peek() and _look(). */
+	apus_shm_store(&cell[0], ++ring->tail, release);
+}
+
+bool apus_shm_ring_publish(struct apus_shm_ring_writer *ring)
+{
+	if (ring->published == ring->tail)
+		return false;
+	ring->published = ring->tail;
+	/* Seq_cst exchange: T, pairs with apus_shm_ring_has_more(). Sequentially consistent so that flags tested
+	 * behind it are tested behind it; an exchange, because a release store could still wait in the store buffer
+	 * while they are read. */
+	(void)apus_shm_exchange(&ring->out->tail, ring->tail, seq_cst);
+	return true;
+}
+
+enum apus_shm_ring_result apus_shm_ring_reserve(struct apus_shm_ring_writer *ring)
+{
+	if (ring->broken)
+		return APUS_SHM_BROKEN;
+	if (ring->tail - ring->head < ring->capacity)
+		return APUS_SHM_DONE;
+	if (!refresh_head(ring))
+		return APUS_SHM_BROKEN;
+	return ring->tail - ring->head == ring->capacity ? APUS_SHM_NOTHING : APUS_SHM_DONE;
 }
 
 enum apus_shm_ring_result apus_shm_ring_push(struct apus_shm_ring_writer *ring,
 					     const struct apus_shm_desc *desc)
 {
-	if (ring->broken)
-		return APUS_SHM_BROKEN;
-	if (ring->tail - ring->head == ring->capacity) {
-		if (!refresh_head(ring))
-			return APUS_SHM_BROKEN;
-		if (ring->tail - ring->head == ring->capacity)
-			return APUS_SHM_NOTHING;
-	}
-	publish(ring, desc);
+	enum apus_shm_ring_result result = apus_shm_ring_reserve(ring);
+
+	if (result != APUS_SHM_DONE)
+		return result;
+	apus_shm_ring_put(ring, desc, NULL, 0);
+	(void)apus_shm_ring_publish(ring);
 	return APUS_SHM_DONE;
 }
 
 /* A full ring: the oldest descriptor back, unless the reader is quicker. */
 static bool take_back(struct apus_shm_ring_writer *r, struct apus_shm_desc *desc_out)
 {
-	const apus_shm_word *cell = &r->out->cells[cell_at(r->head, r->capacity)];
+	const apus_shm_word *cell = writer_cell(r, r->head);
 	uint64_t head = r->head++;
 
 	/* Relaxed: no one else writes cells. */
 	for (int i = 0; i < APUS_SHM_DESC_WORDS; i++)
-		desc_out->word[i] = apus_shm_load(&cell[i], relaxed);
+		desc_out->word[i] = apus_shm_load(&cell[1 + i], relaxed);
 	/* Acquire: H, on success and on failure the cell may be written next; what the reader read of it came
 	 * before its own compare-exchange, which failed or will fail against this one. */
 	return apus_shm_replace(&r->in->head, head, head + 1, acq_rel);
+}
+
+enum apus_shm_ring_result apus_shm_ring_reserve_over(struct apus_shm_ring_writer *ring,
+						     struct apus_shm_desc *displaced_out,
+						     bool *has_displaced_out)
+{
+	enum apus_shm_ring_result result = apus_shm_ring_reserve(ring);
+
+	*has_displaced_out = false;
+	if (result != APUS_SHM_NOTHING)
+		return result;
+	*has_displaced_out = take_back(ring, displaced_out);
+	/* The reader was quicker, or it has written nonsense: which of them, the head tells. */
+	return *has_displaced_out || refresh_head(ring) ? APUS_SHM_DONE : APUS_SHM_BROKEN;
 }
 
 enum apus_shm_ring_result apus_shm_ring_push_over(struct apus_shm_ring_writer *ring,
@@ -102,20 +177,13 @@ enum apus_shm_ring_result apus_shm_ring_push_over(struct apus_shm_ring_writer *r
 						  struct apus_shm_desc *displaced_out,
 						  bool *has_displaced_out)
 {
-	*has_displaced_out = false;
-	if (ring->broken)
-		return APUS_SHM_BROKEN;
-	if (ring->tail - ring->head == ring->capacity) {
-		if (!refresh_head(ring))
-			return APUS_SHM_BROKEN;
-		if (ring->tail - ring->head == ring->capacity) {
-			*has_displaced_out = take_back(ring, displaced_out);
-			/* The reader was quicker, or it has written nonsense: which of them, the head tells. */
-			if (!*has_displaced_out && !refresh_head(ring))
-				return APUS_SHM_BROKEN;
-		}
-	}
-	publish(ring, desc);
+	enum apus_shm_ring_result result =
+		apus_shm_ring_reserve_over(ring, displaced_out, has_displaced_out);
+
+	if (result != APUS_SHM_DONE)
+		return result;
+	apus_shm_ring_put(ring, desc, NULL, 0);
+	(void)apus_shm_ring_publish(ring);
 	return APUS_SHM_DONE;
 }
 
@@ -138,97 +206,118 @@ uint32_t apus_shm_ring_waiting(struct apus_shm_ring_writer *ring)
 	return (uint32_t)(ring->tail - ring->head);
 }
 
+uint64_t apus_shm_ring_oldest(const struct apus_shm_ring_writer *ring)
+{
+	/* Relaxed: cells are this side's own. */
+	return apus_shm_load(&writer_cell(ring, ring->head)[1], relaxed);
+}
+
 /* --- the reader's end ---------------------------------------------------------------------------- */
 
-/* Is there a descriptor at the head? Looks at the tail again if need be. */
-static enum apus_shm_ring_result look(struct apus_shm_ring_reader *r)
+static const apus_shm_word *reader_cell(const struct apus_shm_ring_reader *r)
 {
-	if (r->broken)
-		return APUS_SHM_BROKEN;
-	if (r->head < r->tail)
-		return APUS_SHM_DONE;
-	/* Acquire: T, pairs with the exchange in publish(): the cells before it are written. */
-	r->tail = apus_shm_load(&r->out->tail, acquire);
-	if (r->tail == r->head)
-		return APUS_SHM_NOTHING;
-	if (r->tail - r->head > r->capacity) {
-		r->broken = true;
-		return APUS_SHM_BROKEN;
-	}
-	return APUS_SHM_DONE;
+	return &r->out->cells[cell_at(r->head, r->capacity, r->cell_words)];
 }
 
 bool apus_shm_ring_has_more(const struct apus_shm_ring_reader *ring)
 {
-	/* Seq_cst: T; a sleeper looks once more behind its flag (bell.h). */
+	/* Seq_cst: T; a sleeper looks once more behind its flag (bell.h). What was put and not published yet may
+	 * have been taken already: then it is not equal, either, and the sleeper looks again. */
 	return apus_shm_load(&ring->out->tail, seq_cst) != ring->head;
 }
 
-static void copy_cell(const struct apus_shm_ring_reader *r, struct apus_shm_desc *desc_out)
+static void copy_cell(const apus_shm_word *cell, struct apus_shm_desc *desc_out)
 {
-	const apus_shm_word *cell = &r->out->cells[cell_at(r->head, r->capacity)];
-
-	/* Relaxed: ordered by T before, and by H behind. */
+	/* Relaxed: ordered by C before, and by H behind. */
 	for (int i = 0; i < APUS_SHM_DESC_WORDS; i++)
-		desc_out->word[i] = apus_shm_load(&cell[i], relaxed);
+		desc_out->word[i] = apus_shm_load(&cell[1 + i], relaxed);
+}
+
+void apus_shm_ring_payload(const struct apus_shm_ring_reader *ring, void *payload_out,
+			   uint32_t payload_bytes)
+{
+	const apus_shm_word *words = reader_cell(ring) + HEAD_WORDS;
+	uint32_t max = apus_shm_ring_inline_bytes(ring->cell_words);
+	uint8_t *out = payload_out;
+
+	if (payload_bytes > max)
+		payload_bytes = max;
+	for (; payload_bytes; words++) {
+		/* Relaxed: as in copy_cell(). */
+		uint64_t word = apus_shm_load(words, relaxed);
+		uint32_t bytes = payload_bytes < 8 ? payload_bytes : 8;
+
+		memcpy(out, &word, bytes);
+		out += bytes;
+		payload_bytes -= bytes;
+	}
 }
 
 enum apus_shm_ring_result apus_shm_ring_peek(struct apus_shm_ring_reader *ring,
 					     struct apus_shm_desc *desc_out)
 {
-	enum apus_shm_ring_result result = look(ring);
+	const apus_shm_word *cell = reader_cell(ring);
+	uint64_t stamp;
 
-	if (result == APUS_SHM_DONE)
-		copy_cell(ring, desc_out);
-	return result;
+	if (ring->broken)
+		return APUS_SHM_BROKEN;
+	/* Acquire: C, pairs with the release in apus_shm_ring_put(): the rest of the cell is written. */
+	stamp = apus_shm_load(&cell[0], acquire);
+	if (stamp != ring->head + 1) {
+		/* It is of a lap before; one of a lap to come would have been written too early. */
+		ring->broken = stamp > ring->head;
+		return ring->broken ? APUS_SHM_BROKEN : APUS_SHM_NOTHING;
+	}
+	copy_cell(cell, desc_out);
+	return APUS_SHM_DONE;
 }
 
 void apus_shm_ring_advance(struct apus_shm_ring_reader *ring)
 {
-	/* Release: H, pairs with the acquire in refresh_head(): the cell has been read. */
-	apus_shm_store(&ring->in->head, ++ring->head, release);
+	ring->head++;
 }
 
-/* One attempt. NOTHING: empty, or with *beaten_out the writer was quicker. */
-static enum apus_shm_ring_result try_claim(struct apus_shm_ring_reader *r,
-					   struct apus_shm_desc *desc_out, bool *beaten_out)
+void apus_shm_ring_give(struct apus_shm_ring_reader *ring)
 {
-	/* Acquire: H, pairs with the writer's compare-exchange in take_back(): its tail is then visible, too. */
-	uint64_t head = apus_shm_load(&r->in->head, acquire);
+	if (ring->given == ring->head)
+		return;
+	ring->given = ring->head;
+	/* Release: H, pairs with the acquire in refresh_head(): the cells have been read. */
+	apus_shm_store(&ring->in->head, ring->head, release);
+}
 
-	*beaten_out = false;
-	/* Acquire: T, pairs with the exchange in publish(). */
-	r->tail = apus_shm_load(&r->out->tail, acquire);
-	if (head < r->head || head > r->tail) {
-		r->broken = true;
+enum apus_shm_ring_result apus_shm_ring_look(struct apus_shm_ring_reader *ring,
+					     struct apus_shm_desc *desc_out)
+{
+	const apus_shm_word *cell;
+	uint64_t head;
+
+	if (ring->broken)
+		return APUS_SHM_BROKEN;
+	/* Relaxed: what is read under a head that has moved is not claimed. */
+	head = apus_shm_load(&ring->in->head, relaxed);
+	if (head < ring->head) {
+		ring->broken = true;
 		return APUS_SHM_BROKEN;
 	}
-	r->head = head;
-	if (head == r->tail)
+	ring->head = head;
+	cell = reader_cell(ring);
+	/* Acquire: C, pairs with the release in apus_shm_ring_put(). Another stamp is of a lap before, or the writer
+	 * has displaced this one and filled the cell again. */
+	if (apus_shm_load(&cell[0], acquire) != head + 1)
 		return APUS_SHM_NOTHING;
-	copy_cell(r, desc_out);
-	/* Release: H, what was read of the cell was read before; it is valid because nobody moved the head
-	 * meanwhile, and the writer writes this cell only behind a later head. */
-	if (!apus_shm_replace(&r->in->head, head, head + 1, acq_rel)) {
-		*beaten_out = true;
-		return APUS_SHM_NOTHING;
-	}
-	r->head = head + 1;
+	copy_cell(cell, desc_out);
 	return APUS_SHM_DONE;
 }
 
-enum apus_shm_ring_result apus_shm_ring_claim(struct apus_shm_ring_reader *ring,
-					      struct apus_shm_desc *desc_out, uint64_t *lost_out)
+enum apus_shm_ring_result apus_shm_ring_claim(struct apus_shm_ring_reader *ring, uint64_t *lost_out)
 {
-	enum apus_shm_ring_result result = ring->broken ? APUS_SHM_BROKEN : APUS_SHM_NOTHING;
-	bool beaten = !ring->broken;
-
 	*lost_out = 0;
-	for (int i = 0; i < CLAIM_ATTEMPTS && beaten; i++)
-		result = try_claim(ring, desc_out, &beaten);
-	if (result == APUS_SHM_DONE) {
-		*lost_out = ring->head - 1 - ring->claimed;
-		ring->claimed = ring->head;
-	}
-	return result;
+	/* Release: H, what was read of the cell was read before; it is valid because nobody moved the head
+	 * meanwhile, and the writer writes this cell only behind a later head. */
+	if (!apus_shm_replace(&ring->in->head, ring->head, ring->head + 1, acq_rel))
+		return APUS_SHM_NOTHING;
+	*lost_out = ring->head - ring->claimed;
+	ring->claimed = ++ring->head;
+	return APUS_SHM_DONE;
 }

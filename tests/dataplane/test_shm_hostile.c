@@ -69,7 +69,7 @@ static void begin(struct fixture *f)
 	}
 	f->page_bytes = apus_dp_shm_page_bytes(f->e[0].writer->cache.pool.slot_count);
 	for (int i = 0; i < 2; i++) {
-		f->ends[i].cells = shared(apus_shm_ring_bytes(CAPACITY));
+		f->ends[i].cells = shared(apus_shm_ring_bytes(CAPACITY, 0));
 		f->ends[i].page = shared(f->page_bytes);
 	}
 }
@@ -117,12 +117,12 @@ static void connect_ends(struct fixture *f)
 	for (int i = 0; i < 2; i++) {
 		struct end *end = &f->ends[i];
 
-		memset(end->cells, 0, apus_shm_ring_bytes(CAPACITY));
+		memset(end->cells, 0, apus_shm_ring_bytes(CAPACITY, 0));
 		memset(end->page, 0, f->page_bytes);
-		assert_int_equal(apus_dp_shm_out_init(&end->out, end->cells, end->page, CAPACITY,
+		assert_int_equal(apus_dp_shm_out_init(&end->out, end->cells, end->page, CAPACITY, 0,
 						      pool, QUOTA, -1),
 				 0);
-		assert_int_equal(apus_dp_shm_in_init(&end->in, end->cells, end->page, CAPACITY,
+		assert_int_equal(apus_dp_shm_in_init(&end->in, end->cells, end->page, CAPACITY, 0,
 						     pool->segment.base, pool->segment.bytes,
 						     pool->slot_bytes, pool->slot_count, QUOTA),
 				 0);
@@ -238,7 +238,7 @@ static void test_scribbling_reader(void **state)
 	assert_int_equal(waitpid(scribbler, NULL, 0), scribbler);
 	assert_true(broken > ROUNDS / 10);
 	for (int i = 0; i < 2; i++) {
-		munmap(f.ends[i].cells, apus_shm_ring_bytes(CAPACITY));
+		munmap(f.ends[i].cells, apus_shm_ring_bytes(CAPACITY, 0));
 		munmap(f.ends[i].page, f.page_bytes);
 		wire_endpoints_fini(&f.p, &f.e[i]);
 		free(f.ends[i].snapshot);

@@ -45,13 +45,13 @@ static void begin(struct fixture *f, const struct wire_options *o)
 	pool = &f->e.writer->cache.pool;
 	f->free_slots = pool->free_count;
 	f->page_bytes = apus_dp_shm_page_bytes(pool->slot_count);
-	f->ring = calloc(1, apus_shm_ring_bytes(CAPACITY));
+	f->ring = calloc(1, apus_shm_ring_bytes(CAPACITY, 0));
 	f->page = calloc(1, f->page_bytes);
-	assert_int_equal(apus_dp_shm_out_init(&f->out, f->ring, f->page, CAPACITY, pool, QUOTA, -1),
-			 0);
-	assert_int_equal(apus_dp_shm_in_init(&f->in, f->ring, f->page, CAPACITY, pool->segment.base,
-					     pool->segment.bytes, pool->slot_bytes,
-					     pool->slot_count, QUOTA),
+	assert_int_equal(
+		apus_dp_shm_out_init(&f->out, f->ring, f->page, CAPACITY, 0, pool, QUOTA, -1), 0);
+	assert_int_equal(apus_dp_shm_in_init(&f->in, f->ring, f->page, CAPACITY, 0,
+					     pool->segment.base, pool->segment.bytes,
+					     pool->slot_bytes, pool->slot_count, QUOTA),
 			 0);
 	f->o.shm_out = &f->out;
 	f->o.shm_in = &f->in;
@@ -399,7 +399,7 @@ static void test_scribbling_writer(void **state)
 		match(&f);
 		for (int32_t x = 1; x <= 30; x++) {
 			wire_write(&f.p, &f.e, "RED", x, APUS_ALIVE);
-			scribble(&f, f.ring, apus_shm_ring_bytes(CAPACITY), &random);
+			scribble(&f, f.ring, apus_shm_ring_bytes(CAPACITY, 0), &random);
 			scribble(&f, f.e.writer->cache.pool.segment.base,
 				 f.e.writer->cache.pool.segment.bytes, &random);
 			wire_run(&f.p, APUS_NS_PER_MS);
@@ -420,24 +420,24 @@ static void test_refuses_sizes(void **state)
 {
 	struct apus_shm_pool pool = {.slot_count = 4};
 	struct apus_dp_shm_page *page = calloc(1, apus_dp_shm_page_bytes(4));
-	struct apus_shm_ring_out *ring = calloc(1, apus_shm_ring_bytes(8));
+	struct apus_shm_ring_out *ring = calloc(1, apus_shm_ring_bytes(8, 0));
 	struct apus_dp_shm_out out;
 	struct apus_dp_shm_in in;
 	uint8_t slots[512];
 
 	(void)state;
-	assert_int_equal(apus_dp_shm_out_init(&out, ring, page, 7, &pool, 2, -1), APUS_EINVAL);
-	assert_int_equal(apus_dp_shm_out_init(&out, ring, page, 8, &pool, 0, -1), APUS_EINVAL);
+	assert_int_equal(apus_dp_shm_out_init(&out, ring, page, 7, 0, &pool, 2, -1), APUS_EINVAL);
+	assert_int_equal(apus_dp_shm_out_init(&out, ring, page, 8, 0, &pool, 0, -1), APUS_EINVAL);
 	pool.slot_count = APUS_DP_SHM_SLOTS_MAX;
-	assert_int_equal(apus_dp_shm_out_init(&out, ring, page, 8, &pool, 2, -1), APUS_EINVAL);
-	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, slots, 512, 128, 4, 8), 0);
-	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, slots, 512, 128, 5, 8),
+	assert_int_equal(apus_dp_shm_out_init(&out, ring, page, 8, 0, &pool, 2, -1), APUS_EINVAL);
+	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, 0, slots, 512, 128, 4, 8), 0);
+	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, 0, slots, 512, 128, 5, 8),
 			 APUS_EINVAL);
-	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, slots, 512, 60, 4, 8),
+	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, 0, slots, 512, 60, 4, 8),
 			 APUS_EINVAL);
-	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, slots, 512, 128, 0, 8),
+	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 8, 0, slots, 512, 128, 0, 8),
 			 APUS_EINVAL);
-	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 0, slots, 512, 128, 4, 8),
+	assert_int_equal(apus_dp_shm_in_init(&in, ring, page, 0, 0, slots, 512, 128, 4, 8),
 			 APUS_EINVAL);
 	free(page);
 	free(ring);

@@ -84,7 +84,7 @@ static void consume(const void *slots, const struct apus_shm_ring_out *cells, st
 	struct apus_shm_desc d;
 	uint64_t next = 1;
 
-	apus_shm_ring_reader_init(&ring, cells, &page->ring, CAPACITY);
+	apus_shm_ring_reader_init(&ring, cells, &page->ring, CAPACITY, 0);
 	for (;;) {
 		switch (apus_shm_ring_peek(&ring, &d)) {
 		case APUS_SHM_NOTHING: sched_yield(); continue;
@@ -98,6 +98,7 @@ static void consume(const void *slots, const struct apus_shm_ring_out *cells, st
 		check_payload(slots, d.word[1], d.word[0]);
 		apus_shm_return(page->returned, (uint32_t)d.word[1]);
 		apus_shm_ring_advance(&ring);
+		apus_shm_ring_give(&ring);
 	}
 }
 
@@ -114,7 +115,7 @@ static void reader_main(void)
 		sched_yield();
 	if (m.fd_count != 3 ||
 	    apus_shm_map(m.fds[0], (size_t)SLOTS * pool.slot_bytes, false, &slots) != 0 ||
-	    apus_shm_map(m.fds[1], apus_shm_ring_bytes(CAPACITY), false, &cells) != 0 ||
+	    apus_shm_map(m.fds[1], apus_shm_ring_bytes(CAPACITY, 0), false, &cells) != 0 ||
 	    apus_shm_map(m.fds[2], sizeof(struct page), true, &page) != 0)
 		_exit(2);
 	consume(slots, cells, page);
@@ -132,10 +133,11 @@ static void start_reader(struct reader *r, int listener)
 	if (r->pid == 0)
 		reader_main();
 	assert_int_equal(
-		apus_shm_segment_create(apus_shm_ring_bytes(CAPACITY), APUS_SHM_OWN, &r->cells), 0);
+		apus_shm_segment_create(apus_shm_ring_bytes(CAPACITY, 0), APUS_SHM_OWN, &r->cells),
+		0);
 	assert_int_equal(apus_shm_segment_create(sizeof(struct page), APUS_SHM_OWN, &r->page), 0);
 	assert_int_equal(apus_shm_seal(&r->cells), 0);
-	apus_shm_ring_writer_init(&r->ring, r->cells.base, r->page.base, CAPACITY);
+	apus_shm_ring_writer_init(&r->ring, r->cells.base, r->page.base, CAPACITY, 0);
 	assert_int_equal(
 		apus_shm_held_init(&r->held, SLOTS, ((struct page *)r->page.base)->returned), 0);
 	while ((r->socket = apus_shm_accept(listener)) < 0)
@@ -264,17 +266,18 @@ static void kill_the_writer(void)
 	bool dead = false;
 
 	assert_int_equal(
-		apus_shm_segment_create(apus_shm_ring_bytes(CAPACITY), APUS_SHM_OWN, &r->cells), 0);
+		apus_shm_segment_create(apus_shm_ring_bytes(CAPACITY, 0), APUS_SHM_OWN, &r->cells),
+		0);
 	assert_int_equal(apus_shm_segment_create(sizeof(struct page), APUS_SHM_OWN, &r->page), 0);
 	page = r->page.base;
-	apus_shm_ring_writer_init(&r->ring, r->cells.base, &page->ring, CAPACITY);
+	apus_shm_ring_writer_init(&r->ring, r->cells.base, &page->ring, CAPACITY, 0);
 	assert_int_equal(apus_shm_held_init(&r->held, SLOTS, page->returned), 0);
 	r->pid = getpid();
 	r->pidfd = apus_shm_self();
 	writer = fork();
 	if (writer == 0)
 		writer_main(readers);
-	apus_shm_ring_reader_init(&ring, r->cells.base, &page->ring, CAPACITY);
+	apus_shm_ring_reader_init(&ring, r->cells.base, &page->ring, CAPACITY, 0);
 	for (int kill_in = rand() % 3000;;) {
 		enum apus_shm_ring_result result = apus_shm_ring_peek(&ring, &d);
 
@@ -293,6 +296,7 @@ static void kill_the_writer(void)
 		check_payload(pool.segment.base, d.word[1], d.word[0]);
 		apus_shm_return(page->returned, (uint32_t)d.word[1]);
 		apus_shm_ring_advance(&ring);
+		apus_shm_ring_give(&ring);
 	}
 	apus_shm_held_fini(&r->held);
 	apus_shm_segment_destroy(&r->cells);

@@ -148,7 +148,7 @@ static void make_memory(void)
 						    SLOTS, APUS_SHM_OWN),
 				 0);
 		for (int r = 0; r < reader_count; r++) {
-			assert_int_equal(apus_shm_segment_create(apus_shm_ring_bytes(CAPACITY),
+			assert_int_equal(apus_shm_segment_create(apus_shm_ring_bytes(CAPACITY, 0),
 								 APUS_SHM_OWN,
 								 &writers[w].cells[r]),
 					 0);
@@ -286,7 +286,7 @@ static void write_all(int w)
 
 	for (int r = 0; r < reader_count; r++) {
 		apus_shm_ring_writer_init(&to[r].ring, me->cells[r].base, &page_of(w, r)->ring,
-					  CAPACITY);
+					  CAPACITY, 0);
 		if (apus_shm_held_init(&to[r].held, SLOTS, page_of(w, r)->returned) != 0)
 			_exit(14);
 	}
@@ -349,16 +349,23 @@ static void let_go(struct from *f, struct page *page)
 	f->done = true;
 }
 
+/* One attempt to claim the oldest of a ring that displaces. */
+static enum apus_shm_ring_result claim(struct apus_shm_ring_reader *ring, struct apus_shm_desc *d)
+{
+	enum apus_shm_ring_result result = apus_shm_ring_look(ring, d);
+	uint64_t lost;
+
+	return result == APUS_SHM_DONE ? apus_shm_ring_claim(ring, &lost) : result;
+}
+
 /* Takes one sample; false: there is none. */
 static bool take(struct from *f, int w, int r)
 {
 	struct page *page = page_of(w, r);
 	enum apus_shm_ring_result result;
 	struct apus_shm_desc d;
-	uint64_t lost;
 
-	result = is_reliable(r) ? apus_shm_ring_peek(&f->ring, &d)
-				: apus_shm_ring_claim(&f->ring, &d, &lost);
+	result = is_reliable(r) ? apus_shm_ring_peek(&f->ring, &d) : claim(&f->ring, &d);
 	if (result == APUS_SHM_BROKEN)
 		_exit(23);
 	if (result == APUS_SHM_NOTHING)
@@ -367,8 +374,10 @@ static bool take(struct from *f, int w, int r)
 		if (is_reliable(r) && f->last != d.word[1])
 			_exit(24);
 		let_go(f, page);
-		if (is_reliable(r))
+		if (is_reliable(r)) {
 			apus_shm_ring_advance(&f->ring);
+			apus_shm_ring_give(&f->ring);
+		}
 		return true;
 	}
 	if (is_reliable(r) ? d.word[0] != f->last + 1 : d.word[0] <= f->last)
@@ -379,8 +388,10 @@ static bool take(struct from *f, int w, int r)
 		if (f->kept[i] == d.word[1])
 			_exit(26); /* ours already */
 	keep(f, page, (uint32_t)d.word[1]);
-	if (is_reliable(r))
+	if (is_reliable(r)) {
 		apus_shm_ring_advance(&f->ring);
+		apus_shm_ring_give(&f->ring);
+	}
 	return true;
 }
 
@@ -408,7 +419,7 @@ static void read_all(int r)
 
 	for (int w = 0; w < writer_count; w++)
 		apus_shm_ring_reader_init(&from[w].ring, writers[w].cells[r].base,
-					  &page_of(w, r)->ring, CAPACITY);
+					  &page_of(w, r)->ring, CAPACITY, 0);
 	while (left) {
 		bool any = false;
 
