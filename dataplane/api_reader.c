@@ -43,6 +43,9 @@ int apus_dp_access(struct apus_reader *r, struct apus_sample *samples_out, uint3
 	if (!apus_dp_alive(r->fork_count))
 		return APUS_ECLOSED;
 	apus_dp_worker_take_turn(r->worker);
+	/* Who takes in a loop need not poll the worker in between. */
+	if (r->dp->shm_count && r->dp->inbox.history.first == APUS_DP_NONE)
+		apus_dp_reader_fetch(r->dp);
 	now = access_time(r->dp);
 	apus_dp_reader_expire(r->dp, now);
 	n = apus_dp_reader_access_where(r->dp, select, query, take, now, samples_out, max);

@@ -190,10 +190,15 @@ abandon:
 	return rc;
 }
 
+/* Looks at readers in shared memory before somebody sleeps who waits for them: longer than such a reader takes to
+ * make room, if it polls. */
+#define LOOKS_BEFORE_NAP 64
+#define PAUSES_A_LOOK    16
+
 /* Waits a little for acknowledgements to make room, not beyond the deadline, at which there is a last attempt.
  * *deadline is 0 at first: the time runs from the first refusal on. False: waited long enough, or waiting is no use,
  * for best effort never waits for any. */
-static bool await_room(struct apus_writer *w, struct apus_mono *deadline)
+static bool await_room(struct apus_writer *w, struct apus_mono *deadline, uint32_t *looks)
 {
 	struct apus_mono now;
 
@@ -204,6 +209,13 @@ static bool await_room(struct apus_writer *w, struct apus_mono *deadline)
 		*deadline = apus_mono_add(now, w->max_blocking_ns);
 	else if (!apus_mono_before(now, *deadline))
 		return false;
+	if (w->dp->shm_count && (*looks)++ < LOOKS_BEFORE_NAP) {
+		/* What they have read in this time is taken back at once: each look takes a line from them. */
+		for (int i = 0; i < PAUSES_A_LOOK; i++)
+			apus_cpu_relax();
+		return true;
+	}
+	*looks = 0;
 	apus_dp_pass_time_until(w->worker, *deadline);
 	return true;
 }
@@ -226,6 +238,7 @@ static int write_source(struct apus_writer *w, const struct source *src, enum ap
 {
 	struct apus_wall t = {source_time_ns};
 	struct apus_mono deadline = {0};
+	uint32_t looks = 0;
 	int rc;
 
 	if (!apus_dp_alive(w->fork_count))
@@ -242,7 +255,7 @@ static int write_source(struct apus_writer *w, const struct source *src, enum ap
 			return rc;
 		if (apus_dp_worker_thread)
 			return APUS_EDEADLK; /* acknowledgements are this thread's business */
-		if (!await_room(w, &deadline))
+		if (!await_room(w, &deadline, &looks))
 			return APUS_ETIMEDOUT;
 	}
 }
@@ -272,7 +285,7 @@ int apus_write_many(struct apus_writer *writer, const void *samples, uint32_t co
 {
 	struct apus_mono deadline = {0};
 	struct apus_wall t;
-	uint32_t done = 0;
+	uint32_t done = 0, looks = 0;
 	int rc = 0;
 
 	if (!samples || count == 0 || count > INT32_MAX)
@@ -284,7 +297,7 @@ int apus_write_many(struct apus_writer *writer, const void *samples, uint32_t co
 		rc = write_turn(writer, samples, count, t, &done);
 		if (rc == APUS_EAGAIN && apus_dp_worker_thread)
 			rc = APUS_EDEADLK;
-		if (rc == APUS_EAGAIN && await_room(writer, &deadline))
+		if (rc == APUS_EAGAIN && await_room(writer, &deadline, &looks))
 			continue;
 		if (rc != 0)
 			break;

@@ -241,6 +241,7 @@ struct apus_dp_reader {
 	struct apus_dp_reader_state *states; /* match_max */
 	uint32_t *order, *order_new;         /* as in struct apus_dp_writer */
 	uint32_t match_count;
+	uint32_t shm_count;                /* of them, those through shared memory */
 	struct apus_dp_reader *group_next; /* in its subscriber's list */
 	uint32_t group_head;               /* scratch of apus_dp_group_list() */
 	bool any_refused;                  /* something waits for room: ask again after a take */
@@ -345,6 +346,9 @@ void apus_dp_reader_raise(struct apus_dp_reader *reader);
  *  once more. False if no such writer is matched, over the network, or the number is not behind us. */
 bool apus_dp_reader_ask_from(struct apus_dp_reader *reader, const struct apus_guid *writer,
 			     apus_seq from, struct apus_mono now);
+/** Admits what lies in the rings of the reader's matches through shared memory, a burst of each, as a poll of its worker
+ *  would. A look at each ring if there is nothing. */
+void apus_dp_reader_fetch(struct apus_dp_reader *reader);
 /** Asks again for samples that were refused, after room was made. */
 void apus_dp_reader_ask_again(struct apus_dp_reader *reader, struct apus_mono now);
 

@@ -60,10 +60,12 @@ static void join_ring(struct apus_dp_reader_state *s, struct apus_dp_shm_in *shm
 		while (*link != s)
 			link = &(*link)->shm_next;
 		*link = s->shm_next;
+		s->reader->shm_count--;
 	}
 	s->shm = shm;
 	if (!shm)
 		return;
+	s->reader->shm_count++;
 	s->shm_next = s->reader->worker->shm_first;
 	s->reader->worker->shm_first = s;
 	/* This may be another thread's turn, and the worker's asleep: it must raise this bell, too. */

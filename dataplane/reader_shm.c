@@ -269,8 +269,11 @@ int apus_dp_shm_drain(struct apus_dp_reader_state *s, struct apus_mono now)
 		return 0;
 	while (n < BURST && (s->reliable ? take_reliable(s, now) : take_best_effort(s, now)))
 		n++;
-	if (n && s->reliable)
-		apus_shm_ring_give(&s->shm->ring);
+	if (n) {
+		s->reader->worker->shm_busy = true;
+		if (s->reliable)
+			apus_shm_ring_give(&s->shm->ring);
+	}
 	if (s->shm->ring.broken)
 		apus_counter_add(&s->reader->counters.shm_broken, 1);
 	return n;
@@ -285,6 +288,22 @@ void apus_dp_shm_drain_all(struct apus_dp_reader_state *s, struct apus_mono now)
 		if (taken == 0)
 			return;
 		n += (uint32_t)taken;
+	}
+}
+
+void apus_dp_reader_fetch(struct apus_dp_reader *reader)
+{
+	struct apus_mono now = {0};
+
+	for (uint32_t i = 0; i < reader->match_count; i++) {
+		struct apus_dp_reader_state *s = &reader->states[reader->order[i]];
+
+		if (!s->shm || s->shm_stalled || !apus_shm_ring_is_ready(&s->shm->ring))
+			continue;
+		/* Read only if there is something to be dated. */
+		if (now.ns == 0)
+			now = apus_mono_now();
+		apus_dp_shm_drain(s, now);
 	}
 }
 

@@ -158,6 +158,7 @@ struct apus_dp_worker {
 	struct apus_dp_reader_state *ack_list;
 	/* Matches of readers through shared memory. */
 	struct apus_dp_reader_state *shm_first;
+	bool shm_busy;               /* something came there since the network was looked at */
 	bool shm_dozing;             /* their writers have been asked to wake this worker */
 	struct apus_mono net_looked; /* when the network was last looked at */
 

@@ -396,15 +396,18 @@ static int receive(struct apus_dp_worker *w, struct apus_mono now)
 	return n;
 }
 
-/* A worker that polls for readers in shared memory looks at the network so often: it costs a system call. */
-#define NET_LOOK_NS (5 * APUS_NS_PER_US)
+/* A worker that polls for readers in shared memory looks at the network so often, and where samples come through shared
+ * memory all the time: it costs a system call, as much time as some of them. */
+#define NET_LOOK_NS      (5 * APUS_NS_PER_US)
+#define NET_LOOK_BUSY_NS (20 * APUS_NS_PER_US)
 
 static bool is_net_due(struct apus_dp_worker *w, struct apus_mono now)
 {
 	/* Somebody who sleeps on a descriptor was woken by the network. */
 	if (w->shm_first && w->event_fd < 0 && now.ns >= w->net_looked.ns &&
-	    now.ns - w->net_looked.ns < NET_LOOK_NS)
+	    now.ns - w->net_looked.ns < (w->shm_busy ? NET_LOOK_BUSY_NS : NET_LOOK_NS))
 		return false;
+	w->shm_busy = false;
 	w->net_looked = now;
 	return true;
 }

@@ -151,11 +151,21 @@ uint64_t apus_shm_ring_oldest(const struct apus_shm_ring_writer *ring);
 /** True if the writer has published more than this side has taken; also of a broken ring. */
 bool apus_shm_ring_has_more(const struct apus_shm_ring_reader *ring);
 
+/** True if there is something to be taken, or was a moment ago: for who polls. */
+static inline bool apus_shm_ring_is_ready(const struct apus_shm_ring_reader *ring)
+{
+	size_t at = (size_t)(ring->head & (ring->capacity - 1)) * ring->cell_words;
+
+	/* Relaxed: a hint; who takes it reads the stamp again. Behind the head are stamps of laps before. */
+	return !ring->broken && apus_shm_load(&ring->out->cells[at], relaxed) > ring->head;
+}
+
 /** The oldest descriptor of a ring that pushes back; it stays until apus_shm_ring_advance(). */
 enum apus_shm_ring_result apus_shm_ring_peek(struct apus_shm_ring_reader *ring,
 					     struct apus_shm_desc *desc_out);
-/** Copies the payload in the cell of the descriptor that peek() or look() returned; at most what fits is read. */
-void apus_shm_ring_payload(const struct apus_shm_ring_reader *ring, void *payload_out,
+/** Copies the payload in the cell of the descriptor that peek() or look() returned, in whole words; at most what fits is
+ *  read. */
+void apus_shm_ring_payload(const struct apus_shm_ring_reader *ring, uint64_t *payload_out,
 			   uint32_t payload_bytes);
 
 /** Passes over what peek returned. The writer may use its cell again after apus_shm_ring_give(). */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define BURST       64
+#define POLL_EVERY  16 /* takes, which look at shared memory themselves, to one poll of the worker */
 #define LOANS       4
 #define BATCH_BYTES 16384
 #define HEAD_BYTES  4 /* of a payload: the encapsulation */
@@ -27,6 +28,8 @@ struct endpoint {
 	struct apus_writer *writer;
 	struct apus_reader *reader;
 	uint32_t worker_idx;
+	uint32_t takes;
+	bool is_shm;
 };
 
 static struct apus_participant *participant;
@@ -92,6 +95,7 @@ static void *apus_open(const struct peer_options *o)
 	join(o);
 	e->options = *o;
 	e->worker_idx = is_route(o, "process") ? o->side : 0;
+	e->is_shm = is_route(o, "shm");
 	sized_type_init(&e->type, o->bytes);
 	snprintf(topic, sizeof(topic), "bench_%s_%u_%d_%d", o->topic ? o->topic : "peer", o->bytes,
 		 o->reliable, o->batch);
@@ -145,7 +149,8 @@ static uint32_t apus_poll(void *endpoint)
 
 	if (e->options.spawned)
 		return 0;
-	(void)apus_worker_poll(participant, e->worker_idx);
+	if (!e->is_shm || !e->reader || ++e->takes % POLL_EVERY == 0)
+		(void)apus_worker_poll(participant, e->worker_idx);
 	if (!e->reader)
 		return 0;
 	n = apus_take(e->reader, samples, e->options.batch ? BURST : 1, NULL);

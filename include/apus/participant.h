@@ -288,6 +288,8 @@ APUS_API const char *apus_reader_topic(const struct apus_reader *reader);
  * Takes up to `max` samples, oldest first, those of an instance one after another unless access is ordered
  * at topic or group scope (DDS 1.4 §2.2.2.5.3.8): they leave the reader's history but stay valid until
  * apus_return(). Returns their number (0 = none), APUS_ELIMIT if too many samples are lent already.
+ * A reader that has none looks at its matches through shared memory; everything else comes by its worker, so a driven one
+ * is to be polled between some calls.
  */
 APUS_API int apus_take(struct apus_reader *reader, struct apus_sample *samples_out, uint32_t max,
 		       const struct apus_select *select);
