@@ -34,6 +34,7 @@ struct apus_ctl_shm_message {
 	uint32_t slot_bytes, slot_count;
 	uint32_t quota;        /* slots the reader may have */
 	uint32_t inline_bytes; /* of payload, that cells of the ring have room for */
+	uint32_t reserved;     /* 0; no byte of the message is unset */
 	uint32_t no_reader;    /* REFUSE, DETACH: 1 if it is because that reader is no more */
 };
 

@@ -4,7 +4,7 @@
  * reliable, pressure back on a writer that keeps all, displacement and a count where it is best effort, history for
  * late joiners, states of instances; every slot comes back; and what a peer scribbles stops its own match only.
  * Method: two workers without sockets, ends of a match over ordinary memory, injected time. Nothing of a sample
- * goes over the wire.
+ * goes over the wire. All of it twice: payloads in slots, and in the cells of the ring.
  */
 #include "control/filter.h"
 #include "dataplane/shm_match.h"
@@ -20,6 +20,20 @@
 #define CAPACITY 8
 #define QUOTA    6
 #define LENT     8
+
+/* Payloads in the ring: 0, or more than a shape takes. */
+static uint32_t inline_bytes;
+
+/* Samples on their way at a time. */
+static uint32_t room(void)
+{
+	return inline_bytes ? CAPACITY : QUOTA;
+}
+
+static uint32_t slots_for(uint32_t samples)
+{
+	return inline_bytes ? 0 : samples;
+}
 
 struct fixture {
 	struct wire_pair p;
@@ -45,11 +59,12 @@ static void begin(struct fixture *f, const struct wire_options *o)
 	pool = &f->e.writer->cache.pool;
 	f->free_slots = pool->free_count;
 	f->page_bytes = apus_dp_shm_page_bytes(pool->slot_count);
-	f->ring = calloc(1, apus_shm_ring_bytes(CAPACITY, 0));
+	f->ring = calloc(1, apus_shm_ring_bytes(CAPACITY, inline_bytes));
 	f->page = calloc(1, f->page_bytes);
-	assert_int_equal(
-		apus_dp_shm_out_init(&f->out, f->ring, f->page, CAPACITY, 0, pool, QUOTA, -1), 0);
-	assert_int_equal(apus_dp_shm_in_init(&f->in, f->ring, f->page, CAPACITY, 0,
+	assert_int_equal(apus_dp_shm_out_init(&f->out, f->ring, f->page, CAPACITY, inline_bytes,
+					      pool, QUOTA, -1),
+			 0);
+	assert_int_equal(apus_dp_shm_in_init(&f->in, f->ring, f->page, CAPACITY, inline_bytes,
 					     pool->segment.base, pool->segment.bytes,
 					     pool->slot_bytes, pool->slot_count, QUOTA),
 			 0);
@@ -148,8 +163,8 @@ static void test_pushes_back(void **state)
 	}
 	/* 4 with the reader; 32 not acknowledged. */
 	assert_int_equal(x - 1, 36);
-	assert_int_equal(apus_shm_ring_waiting(&f.out.ring), QUOTA);
-	assert_int_equal(f.out.held.count, QUOTA);
+	assert_int_equal(apus_shm_ring_waiting(&f.out.ring), room());
+	assert_int_equal(f.out.held.count, slots_for(QUOTA));
 	/* However often it is tried again, it is rejected once. */
 	assert_int_equal(f.e.reader->inbox.counters.rejected, 1);
 	for (int i = 0; i < 3; i++) {
@@ -231,7 +246,7 @@ static void test_best_effort_displaces(void **state)
 {
 	static const struct wire_options o = {.max_samples = 64, .depth = 1, .reader_depth = 64};
 	struct fixture f;
-	int32_t next;
+	int32_t next, few = (int32_t)room();
 
 	(void)state;
 	begin(&f, &o);
@@ -239,10 +254,10 @@ static void test_best_effort_displaces(void **state)
 	for (int32_t x = 1; x <= 20; x++)
 		assert_int_equal(wire_write(&f.p, &f.e, "RED", x, APUS_ALIVE), 0);
 	wire_run(&f.p, APUS_NS_PER_MS);
-	/* Its slots are six: it has the latest. */
-	next = 15;
-	assert_int_equal(take(&f, 64, &next), 6);
-	assert_int_equal(f.e.writer->counters.shm_displaced.value, 14);
+	/* Its slots, or cells, are few: it has the latest. */
+	next = 21 - few;
+	assert_int_equal(take(&f, 64, &next), few);
+	assert_int_equal(f.e.writer->counters.shm_displaced.value, 20 - few);
 	assert_int_equal(wire_write(&f.p, &f.e, "RED", 21, APUS_ALIVE), 0);
 	wire_run(&f.p, APUS_NS_PER_MS);
 	next = 21;
@@ -252,9 +267,9 @@ static void test_best_effort_displaces(void **state)
 	for (int32_t x = 22; x <= 30; x++)
 		assert_int_equal(wire_write(&f.p, &f.e, "RED", x, APUS_ALIVE), 0);
 	wire_run(&f.p, APUS_NS_PER_MS);
-	next = 25;
-	assert_int_equal(take(&f, 64, &next), 6);
-	assert_int_equal(f.e.reader->window_lost, 3);
+	next = 31 - few;
+	assert_int_equal(take(&f, 64, &next), few);
+	assert_int_equal(f.e.reader->window_lost, 9 - few);
 	end(&f);
 }
 
@@ -318,11 +333,11 @@ static void test_death(void **state)
 	match(&f);
 	for (; x <= 20; x++)
 		assert_int_equal(wire_write(&f.p, &f.e, "RED", x, APUS_ALIVE), 0);
-	assert_int_equal(f.out.held.count, QUOTA);
+	assert_int_equal(f.out.held.count, slots_for(QUOTA));
 	wire_match(&f.p, &f.e, false, &f.o);
 	/* Until it is known to have let go, its slots are not written again. */
 	assert_int_equal(f.e.writer->cache.count, 0);
-	assert_int_equal(f.e.writer->cache.pool.free_count, f.free_slots - QUOTA);
+	assert_int_equal(f.e.writer->cache.pool.free_count, f.free_slots - slots_for(QUOTA));
 	drop(&f);
 	assert_int_equal(f.e.writer->cache.pool.free_count, f.free_slots);
 	for (int i = 0; i < 100; i++)
@@ -399,7 +414,7 @@ static void test_scribbling_writer(void **state)
 		match(&f);
 		for (int32_t x = 1; x <= 30; x++) {
 			wire_write(&f.p, &f.e, "RED", x, APUS_ALIVE);
-			scribble(&f, f.ring, apus_shm_ring_bytes(CAPACITY, 0), &random);
+			scribble(&f, f.ring, apus_shm_ring_bytes(CAPACITY, inline_bytes), &random);
 			scribble(&f, f.e.writer->cache.pool.segment.base,
 				 f.e.writer->cache.pool.segment.bytes, &random);
 			wire_run(&f.p, APUS_NS_PER_MS);
@@ -443,6 +458,13 @@ static void test_refuses_sizes(void **state)
 	free(ring);
 }
 
+static int in_the_ring(void **state)
+{
+	(void)state;
+	inline_bytes = 200;
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -459,5 +481,7 @@ int main(void)
 		cmocka_unit_test(test_refuses_sizes),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = cmocka_run_group_tests_name("in slots", tests, NULL, NULL);
+
+	return failed + cmocka_run_group_tests_name("in the ring", tests, in_the_ring, NULL);
 }

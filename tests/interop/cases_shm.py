@@ -349,7 +349,7 @@ class Stranger:
         os.close(pidfd)
 
     def message(self, kind):
-        return struct.pack("<IHH12sI16s", 0x53555041, 3, kind, self.prefix, 0, self.prefix + b"\0\0\1\2").ljust(80, b"\0")
+        return struct.pack("<IHH12sI16s", 0x53555041, 4, kind, self.prefix, 0, self.prefix + b"\0\0\1\2").ljust(88, b"\0")
 
     def say(self, kind, count=1):
         """False if that cannot be said now."""
