@@ -17,6 +17,8 @@ static size_t peers_part(const struct apus_dp_inbox_options *o)
 {
 	size_t bytes = o->history.instances.match_count_max * sizeof(struct apus_dp_peer);
 
+	if (o->peers)
+		return 0;
 	return (bytes + 15) & ~(size_t)15;
 }
 
@@ -48,9 +50,11 @@ int apus_dp_inbox_init(struct apus_dp_inbox *inbox, const struct apus_dp_inbox_o
 	memset(inbox, 0, sizeof(*inbox));
 	inbox->options = *options;
 	apus_dp_history_init(&inbox->history, &options->history, memory);
-	apus_dp_peers_init(&inbox->peers,
-			   (struct apus_dp_peer *)((uint8_t *)memory + history_part(options)),
-			   options->history.instances.match_count_max);
+	apus_dp_peers_init(
+		&inbox->peers,
+		options->peers ? options->peers
+			       : (struct apus_dp_peer *)((uint8_t *)memory + history_part(options)),
+		options->history.instances.match_count_max);
 	apus_dp_late_init(&inbox->late, options->history.instances.capacity,
 			  options->late ? behind_peers : NULL);
 	if (options->coherent) {

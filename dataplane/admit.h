@@ -104,6 +104,8 @@ struct apus_dp_inbox_options {
 	 *  it now (set->broken says which), false if it is to wait. NULL: topic scope. */
 	bool (*group_end)(void *context, uint32_t slot, struct apus_mono now);
 	void *group_context;
+	/** match_count_max zeroed ones for the writers; NULL: behind the history. */
+	struct apus_dp_peer *peers;
 	apus_dp_hold_fn *hold;
 	void *hold_context;
 };

@@ -4,10 +4,23 @@
 
 #include <apus/participant.h>
 
-#include <stdlib.h>
 #include <string.h>
 
 #define NONE APUS_SHM_NO_SLOT
+
+/* The parts of the cache's memory; with `base` NULL only their bytes are counted, which are returned. */
+static size_t lay_out(struct apus_dp_cache *cache, void *base)
+{
+	size_t at = 0;
+
+	cache->entries =
+		apus_shm_reserve_part(base, &at, cache->slot_count, sizeof(*cache->entries));
+	cache->instances = apus_shm_reserve_part(base, &at, cache->limits.max_instances,
+						 sizeof(*cache->instances));
+	cache->by_seq = apus_shm_reserve_part(base, &at, (size_t)cache->seq_mask + 1,
+					      sizeof(*cache->by_seq));
+	return at;
+}
 
 int apus_dp_cache_init(struct apus_dp_cache *cache, const struct apus_dp_cache_limits *limits,
 		       unsigned segment_flags)
@@ -29,13 +42,10 @@ int apus_dp_cache_init(struct apus_dp_cache *cache, const struct apus_dp_cache_l
 	cache->seq_mask = buckets - 1;
 	cache->head = cache->tail = NONE;
 	cache->slot_count = limits->small_bytes ? 2 * slots : slots;
-	cache->entries = calloc(cache->slot_count, sizeof(*cache->entries));
-	cache->instances = calloc(limits->max_instances, sizeof(*cache->instances));
-	cache->by_seq = malloc(buckets * sizeof(*cache->by_seq));
-	rc = APUS_ENOMEM;
-	if (!cache->entries || !cache->instances || !cache->by_seq)
+	rc = apus_shm_reserve(lay_out(cache, NULL), APUS_SHM_LAZY, &cache->reserve);
+	if (rc != 0)
 		goto fini;
-	memset(cache->by_seq, 0xff, buckets * sizeof(*cache->by_seq));
+	lay_out(cache, cache->reserve.base);
 	rc = apus_dp_keytable_init(&cache->keys, limits->max_instances, limits->key_bytes_max);
 	if (rc != 0)
 		goto fini;
@@ -58,13 +68,22 @@ void apus_dp_cache_fini(struct apus_dp_cache *cache)
 	apus_shm_pool_fini(&cache->pool);
 	apus_shm_pool_fini(&cache->small);
 	apus_dp_keytable_fini(&cache->keys);
-	free(cache->entries);
-	free(cache->instances);
-	free(cache->by_seq);
+	apus_shm_unreserve(&cache->reserve);
 	memset(cache, 0, sizeof(*cache));
 }
 
 /* --- sequence number -> slot ------------------------------------------------------------------- */
+
+/* A bucket holds a slot and 1: zero memory is empty. */
+static uint32_t at(const struct apus_dp_cache *cache, uint32_t bucket)
+{
+	return cache->by_seq[bucket] - 1;
+}
+
+static void put(struct apus_dp_cache *cache, uint32_t bucket, uint32_t slot)
+{
+	cache->by_seq[bucket] = slot + 1;
+}
 
 /* Consecutive numbers spread over consecutive buckets: the common window is dense and never collides. */
 static uint32_t home(const struct apus_dp_cache *cache, apus_seq seq)
@@ -77,7 +96,7 @@ uint32_t apus_dp_cache_find(const struct apus_dp_cache *cache, apus_seq seq)
 	uint32_t b = home(cache, seq);
 
 	for (;; b = (b + 1) & cache->seq_mask) {
-		uint32_t slot = cache->by_seq[b];
+		uint32_t slot = at(cache, b);
 
 		if (slot == NONE || cache->entries[slot].seq == seq)
 			return slot;
@@ -88,9 +107,9 @@ static void index_add(struct apus_dp_cache *cache, uint32_t slot)
 {
 	uint32_t first = home(cache, cache->entries[slot].seq), b = first;
 
-	while (cache->by_seq[b] != NONE)
+	while (at(cache, b) != NONE)
 		b = (b + 1) & cache->seq_mask;
-	cache->by_seq[b] = slot;
+	put(cache, b, slot);
 	cache->strays += b != first;
 }
 
@@ -101,24 +120,24 @@ static void index_remove(struct apus_dp_cache *cache, uint32_t slot)
 	uint32_t mask = cache->seq_mask;
 	uint32_t first = home(cache, cache->entries[slot].seq), hole = first, seen = 0;
 
-	while (cache->by_seq[hole] != slot)
+	while (at(cache, hole) != slot)
 		hole = (hole + 1) & mask;
 	cache->strays -= hole != first;
-	for (uint32_t b = (hole + 1) & mask; seen < cache->strays && cache->by_seq[b] != NONE;
+	for (uint32_t b = (hole + 1) & mask; seen < cache->strays && at(cache, b) != NONE;
 	     b = (b + 1) & mask) {
-		uint32_t h = home(cache, cache->entries[cache->by_seq[b]].seq);
+		uint32_t h = home(cache, cache->entries[at(cache, b)].seq);
 
 		seen += b != h;
 		if (((b - h) & mask) < ((b - hole) & mask))
 			continue; /* may not move in front of its home */
-		cache->by_seq[hole] = cache->by_seq[b];
+		put(cache, hole, at(cache, b));
 		if (hole == h) {
 			cache->strays--;
 			seen--;
 		}
 		hole = b;
 	}
-	cache->by_seq[hole] = NONE;
+	put(cache, hole, NONE);
 }
 
 /* --- instances --------------------------------------------------------------------------------- */

@@ -74,7 +74,8 @@ struct apus_dp_cache {
 	uint32_t keyless_idx;          /* without keys: of the one instance, once there is one */
 	struct apus_dp_entry *entries; /* per slot */
 	struct apus_dp_cache_instance *instances; /* per key index */
-	uint32_t *by_seq;                         /* open addressing on the sequence number */
+	uint32_t *by_seq;                /* open addressing on the sequence number; slot + 1 */
+	struct apus_shm_reserve reserve; /* these three, untouched until used */
 	uint32_t seq_mask;
 	uint32_t strays;     /* entries of by_seq that are not in their own bucket */
 	uint32_t head, tail; /* by sequence number; APUS_SHM_NO_SLOT = empty */

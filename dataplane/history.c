@@ -113,10 +113,8 @@ int apus_dp_history_init(struct apus_dp_history *h, const struct apus_dp_history
 	apus_dp_instances_init(&h->instances, &instances, memory);
 	h->entries = (struct apus_dp_sample *)((uint8_t *)memory + instances_part(options));
 	h->entry_count = entry_capacity(options);
-	for (uint32_t i = 0; i < h->entry_count; i++) {
-		memset(&h->entries[i], 0, sizeof(h->entries[i]));
-		h->entries[i].next = i + 1 < h->entry_count ? i + 1 : APUS_DP_NONE;
-	}
+	if (!options->instances.zeroed)
+		memset(h->entries, 0, (size_t)h->entry_count * sizeof(*h->entries));
 	h->first = h->last = APUS_DP_NONE;
 	h->own_stamp = 1;
 	h->stamp = options->stamp ? options->stamp : &h->own_stamp;
@@ -181,9 +179,11 @@ static void unlink_entry(struct apus_dp_history *h, struct apus_dp_instance *i,
 
 void apus_dp_history_free_entry(struct apus_dp_history *h, struct apus_dp_sample *e)
 {
+	uint32_t idx = (uint32_t)(e - h->entries);
+
 	release_slot(h, e);
-	e->next = h->free_first;
-	h->free_first = (uint32_t)(e - h->entries);
+	e->next = h->free_first ^ apus_dp_history_next_of_fresh(h, idx);
+	h->free_first = idx;
 }
 
 void apus_dp_history_remove(struct apus_dp_history *h, struct apus_dp_sample *e)
@@ -234,10 +234,9 @@ static uint32_t later_entry(const struct apus_dp_history *h, const struct apus_d
 static uint32_t add_entry(struct apus_dp_history *h, struct apus_dp_instance *i,
 			  const struct apus_dp_record *record, bool valid_data)
 {
-	uint32_t idx = h->free_first;
+	uint32_t idx = apus_dp_history_take_entry(h);
 	struct apus_dp_sample *e = &h->entries[idx];
 
-	h->free_first = e->next;
 	/* Field by field: a free entry's flags and loans are zero, and its record may be in place already. */
 	if (record != &e->record)
 		e->record = *record;
@@ -421,6 +420,7 @@ static void append_run(struct apus_dp_history *h, struct apus_dp_instance *i,
 		e->prev = prev;
 		e->instance_prev = instance_prev;
 		/* Of the next free entry; what it is if there is none, nobody looks at. */
+		e->next ^= apus_dp_history_next_of_fresh(h, idx);
 		prev = instance_prev = idx;
 		idx = e->instance_next = e->next;
 	}

@@ -21,6 +21,22 @@ static inline void apus_dp_history_tick(struct apus_dp_history *h, struct apus_m
 		h->clock = now;
 }
 
+/** What a link of zero among the free entries stands for: in a fresh history each leads to the next, so that zero
+ *  memory need not be touched. */
+static inline uint32_t apus_dp_history_next_of_fresh(const struct apus_dp_history *h, uint32_t idx)
+{
+	return idx + 1 < h->entry_count ? idx + 1 : APUS_DP_NONE;
+}
+
+/** Takes the first free entry, which is certain to be there. */
+static inline uint32_t apus_dp_history_take_entry(struct apus_dp_history *h)
+{
+	uint32_t idx = h->free_first;
+
+	h->free_first = h->entries[idx].next ^ apus_dp_history_next_of_fresh(h, idx);
+	return idx;
+}
+
 /** Takes an entry out of the history; what is lent stays until it is returned. */
 void apus_dp_history_remove(struct apus_dp_history *h, struct apus_dp_sample *e);
 /** An entry in no list and not lent: lets its slot go. */

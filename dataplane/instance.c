@@ -67,7 +67,8 @@ int apus_dp_instances_init(struct apus_dp_instances *t,
 
 	if (!lay_out(options, &l))
 		return APUS_EINVAL;
-	memset(memory, 0, l.total);
+	if (!options->zeroed)
+		memset(memory, 0, l.total);
 	memset(t, 0, sizeof(*t));
 	t->options = *options;
 	t->items = (struct apus_dp_instance *)(base + l.items);
@@ -80,13 +81,6 @@ int apus_dp_instances_init(struct apus_dp_instances *t,
 	t->keys = base + l.keys;
 	t->bucket_mask = l.buckets - 1;
 	t->writer_words = l.writer_words;
-	memset(t->by_key, 0xff, l.buckets * sizeof(uint32_t));
-	if (t->by_hash)
-		memset(t->by_hash, 0xff, l.buckets * sizeof(uint32_t));
-	if (t->by_alias)
-		memset(t->by_alias, 0xff, l.buckets * sizeof(uint32_t));
-	for (uint32_t i = 0; i < options->capacity; i++)
-		t->items[i].idle_next = i + 1 < options->capacity ? i + 1 : APUS_DP_NONE;
 	t->idle_first = t->idle_last = APUS_DP_NONE;
 	return 0;
 }
@@ -113,20 +107,20 @@ static void bucket_add(struct apus_dp_instances *t, uint32_t *buckets, uint32_t 
 {
 	uint32_t b = (uint32_t)bucket_hash(t, buckets, idx) & t->bucket_mask;
 
-	while (buckets[b] != APUS_DP_NONE)
+	while (buckets[b] != 0)
 		b = (b + 1) & t->bucket_mask;
-	buckets[b] = idx;
+	buckets[b] = idx + 1;
 }
 
 static void bucket_remove(struct apus_dp_instances *t, uint32_t *buckets, uint32_t idx)
 {
 	uint32_t hole = (uint32_t)bucket_hash(t, buckets, idx) & t->bucket_mask;
 
-	while (buckets[hole] != idx)
+	while (buckets[hole] != idx + 1)
 		hole = (hole + 1) & t->bucket_mask;
-	for (uint32_t b = (hole + 1) & t->bucket_mask; buckets[b] != APUS_DP_NONE;
+	for (uint32_t b = (hole + 1) & t->bucket_mask; buckets[b] != 0;
 	     b = (b + 1) & t->bucket_mask) {
-		uint32_t home = (uint32_t)bucket_hash(t, buckets, buckets[b]) & t->bucket_mask;
+		uint32_t home = (uint32_t)bucket_hash(t, buckets, buckets[b] - 1) & t->bucket_mask;
 
 		/* Its probe path from home to b passes over the hole: it can move there. */
 		if (((b - home) & t->bucket_mask) >= ((b - hole) & t->bucket_mask)) {
@@ -134,7 +128,7 @@ static void bucket_remove(struct apus_dp_instances *t, uint32_t *buckets, uint32
 			hole = b;
 		}
 	}
-	buckets[hole] = APUS_DP_NONE;
+	buckets[hole] = 0;
 }
 
 /* ---- looking up ----------------------------------------------------------------------------- */
@@ -159,9 +153,9 @@ struct apus_dp_instance *apus_dp_instances_find(const struct apus_dp_instances *
 	if (key_bytes > t->options.key_bytes_max)
 		return NULL;
 	hash = hash_bytes(t, key, key_bytes);
-	for (uint32_t b = (uint32_t)hash & t->bucket_mask; t->by_key[b] != APUS_DP_NONE;
+	for (uint32_t b = (uint32_t)hash & t->bucket_mask; t->by_key[b] != 0;
 	     b = (b + 1) & t->bucket_mask) {
-		struct apus_dp_instance *i = &t->items[t->by_key[b]];
+		struct apus_dp_instance *i = &t->items[t->by_key[b] - 1];
 
 		if (i->hash == hash && i->key_bytes == key_bytes &&
 		    (key_bytes == 0 || memcmp(apus_dp_instances_key(t, i), key, key_bytes) == 0))
@@ -177,9 +171,9 @@ struct apus_dp_instance *apus_dp_instances_find_hash(const struct apus_dp_instan
 
 	if (!buckets)
 		return NULL;
-	for (uint32_t b = (uint32_t)hash_bytes(t, key_hash, 16) & t->bucket_mask;
-	     buckets[b] != APUS_DP_NONE; b = (b + 1) & t->bucket_mask) {
-		struct apus_dp_instance *i = &t->items[buckets[b]];
+	for (uint32_t b = (uint32_t)hash_bytes(t, key_hash, 16) & t->bucket_mask; buckets[b] != 0;
+	     b = (b + 1) & t->bucket_mask) {
+		struct apus_dp_instance *i = &t->items[buckets[b] - 1];
 
 		if (memcmp(alias ? i->alias_hash : i->key_hash, key_hash, 16) == 0)
 			return i;
@@ -283,6 +277,12 @@ static uint64_t *writer_map(const struct apus_dp_instances *t, const struct apus
 	return t->writers + (size_t)apus_dp_instances_idx(t, i) * t->writer_words;
 }
 
+/* What a link of zero among the free places stands for: in a fresh table each leads to the next. */
+static uint32_t next_of_fresh(const struct apus_dp_instances *t, uint32_t idx)
+{
+	return idx + 1 < t->options.capacity ? idx + 1 : APUS_DP_NONE;
+}
+
 bool apus_dp_instances_room(const struct apus_dp_instances *t, size_t key_bytes)
 {
 	return key_bytes <= t->options.key_bytes_max &&
@@ -302,7 +302,7 @@ void apus_dp_instances_drop(struct apus_dp_instances *t, struct apus_dp_instance
 	if (t->by_alias)
 		bucket_remove(t, t->by_alias, idx);
 	i->handle = APUS_INSTANCE_NONE;
-	i->idle_next = t->free_first;
+	i->idle_next = t->free_first ^ next_of_fresh(t, idx);
 	t->free_first = idx;
 	t->count--;
 }
@@ -319,7 +319,7 @@ struct apus_dp_instance *apus_dp_instances_insert(struct apus_dp_instances *t, c
 		apus_dp_instances_drop(t, &t->items[t->idle_first]);
 	idx = t->free_first;
 	i = &t->items[idx];
-	t->free_first = i->idle_next;
+	t->free_first = i->idle_next ^ next_of_fresh(t, idx);
 	memset(i, 0, sizeof(*i));
 	memset(writer_map(t, i), 0, t->writer_words * sizeof(uint64_t));
 	i->handle = (apus_instance)++t->generations[idx] << 32 | (idx + 1);

@@ -79,6 +79,8 @@ struct apus_dp_instances_options {
 	void (*dropped)(void *context,
 			const struct apus_dp_instance *instance); /* before reuse; may be NULL */
 	void *dropped_context;
+	/** The memory given to init is zero: nothing of it is touched before it is used. False: it is cleared. */
+	bool zeroed;
 };
 
 /** The table. Fields are private. */
@@ -87,13 +89,13 @@ struct apus_dp_instances {
 	struct apus_dp_instance *items; /* [capacity]; an instance keeps its place and address */
 	uint8_t *keys;                  /* [capacity * key_bytes_max] */
 	uint64_t *writers;              /* [capacity * writer_words] */
-	uint32_t *by_key;               /* [bucket_count] item index or NONE */
+	uint32_t *by_key;               /* [bucket_count] item index and 1, or 0 */
 	uint32_t *by_hash;              /* [bucket_count] or NULL */
 	uint32_t *by_alias;             /* likewise */
 	uint32_t bucket_mask;
 	uint32_t writer_words;
 	uint32_t count;
-	uint32_t free_first;            /* free places, linked by idle_next */
+	uint32_t free_first; /* free places, linked by idle_next, encoded: zero links all */
 	uint32_t idle_first, idle_last; /* longest idle first */
 	uint32_t *generations;          /* [capacity] times a place was used */
 	uint64_t *occupied;             /* [capacity] bits: the instance has entries */

@@ -5,11 +5,31 @@
 #include <apus/core.h>
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+/* The parts of the table's memory; with `base` NULL only their bytes are counted, which are returned. */
+static size_t lay_out(struct apus_dp_keytable *table, void *base)
+{
+	uint32_t n = table->capacity;
+	size_t at = 0;
+
+	table->buckets = apus_shm_reserve_part(base, &at, (size_t)table->bucket_mask + 1,
+					       sizeof(*table->buckets));
+	table->free_indices = apus_shm_reserve_part(base, &at, n, sizeof(*table->free_indices));
+	table->hashes = apus_shm_reserve_part(base, &at, n, sizeof(*table->hashes));
+	table->rests = apus_shm_reserve_part(base, &at, n, table->rest_bytes + 1);
+	return at;
+}
+
+/* What index zero stands for at this place of the stack of free ones, and back: so zero memory is the full stack, the
+ * lowest on top. */
+static uint32_t code(const struct apus_dp_keytable *table, uint32_t place, uint32_t idx)
+{
+	return idx ^ (table->capacity - 1 - place);
+}
 
 int apus_dp_keytable_init(struct apus_dp_keytable *table, uint32_t capacity, uint32_t key_bytes_max)
 {
@@ -23,27 +43,16 @@ int apus_dp_keytable_init(struct apus_dp_keytable *table, uint32_t capacity, uin
 	table->bucket_mask = buckets - 1;
 	if (key_bytes_max > APUS_DP_KEYTABLE_HEAD)
 		table->rest_bytes = key_bytes_max - APUS_DP_KEYTABLE_HEAD;
-	/* Zero pages until they are used. */
-	table->buckets = calloc(buckets, sizeof(*table->buckets));
-	table->free_indices = calloc(capacity, sizeof(*table->free_indices));
-	table->hashes = calloc(capacity, sizeof(*table->hashes));
-	table->rests = calloc(capacity, table->rest_bytes + 1);
-	if (!table->buckets || !table->free_indices || !table->hashes || !table->rests) {
-		apus_dp_keytable_fini(table);
+	if (apus_shm_reserve(lay_out(table, NULL), APUS_SHM_LAZY, &table->reserve) != 0)
 		return APUS_ENOMEM;
-	}
-	for (uint32_t i = 0; i < capacity; i++)
-		table->free_indices[i] = capacity - 1 - i;
+	lay_out(table, table->reserve.base);
 	table->free_count = capacity;
 	return 0;
 }
 
 void apus_dp_keytable_fini(struct apus_dp_keytable *table)
 {
-	free(table->buckets);
-	free(table->free_indices);
-	free(table->hashes);
-	free(table->rests);
+	apus_shm_unreserve(&table->reserve);
 	memset(table, 0, sizeof(*table));
 }
 
@@ -106,7 +115,8 @@ uint32_t apus_dp_keytable_add(struct apus_dp_keytable *table, const uint8_t *key
 	hash = hash_of(key, key_bytes);
 	for (at = hash & table->bucket_mask; table->buckets[at].place;)
 		at = (at + 1) & table->bucket_mask;
-	idx = table->free_indices[--table->free_count];
+	table->free_count--;
+	idx = code(table, table->free_count, table->free_indices[table->free_count]);
 	table->buckets[at] = (struct apus_dp_keytable_bucket){
 		.place = idx + 1, .hash = hash, .length = key_bytes};
 	table->hashes[idx] = hash;
@@ -139,6 +149,7 @@ void apus_dp_keytable_remove(struct apus_dp_keytable *table, uint32_t idx)
 	while (table->buckets[b].place != idx + 1)
 		b = (b + 1) & table->bucket_mask;
 	close_hole(table, b);
-	table->free_indices[table->free_count++] = idx;
+	table->free_indices[table->free_count] = code(table, table->free_count, idx);
+	table->free_count++;
 	table->count--;
 }

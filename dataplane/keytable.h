@@ -11,6 +11,8 @@
 #ifndef APUS_DATAPLANE_KEYTABLE_H
 #define APUS_DATAPLANE_KEYTABLE_H
 
+#include "shm/reserve.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,9 +37,10 @@ struct apus_dp_keytable {
 	uint32_t free_count;
 	uint32_t rest_bytes; /* of the longest key, behind its head */
 	struct apus_dp_keytable_bucket *buckets;
-	uint32_t *free_indices; /* stack */
-	uint32_t *hashes;       /* per index */
-	uint8_t *rests;         /* capacity * rest_bytes */
+	uint32_t *free_indices;          /* stack, encoded */
+	uint32_t *hashes;                /* per index */
+	uint8_t *rests;                  /* capacity * rest_bytes */
+	struct apus_shm_reserve reserve; /* all of these, untouched until used */
 };
 
 /** Allocates a table for `capacity` (≥ 1) keys of at most key_bytes_max bytes. Returns 0 or APUS_ENOMEM. */

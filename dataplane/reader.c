@@ -73,10 +73,10 @@ static uint32_t hold_payload(void *context, const struct apus_dp_arrival *arriva
 	return slot;
 }
 
-static int create_inbox(struct apus_dp_reader *r)
+/* What the inbox is created with, completed. */
+static void complete_options(struct apus_dp_reader *r)
 {
 	struct apus_dp_inbox_options *o = &r->config.inbox;
-	size_t bytes;
 
 	o->hold = hold_payload;
 	o->hold_context = r;
@@ -89,6 +89,7 @@ static int create_inbox(struct apus_dp_reader *r)
 			o->group_context = r;
 		}
 	}
+	o->history.instances.zeroed = true;
 	o->history.instances.key_bytes_max = r->plan->max_bytes;
 	o->history.instances.match_count_max = r->config.match_max;
 	if (r->plan->max_bytes == 0) {
@@ -98,47 +99,6 @@ static int create_inbox(struct apus_dp_reader *r)
 		o->history.instances.alias_hash = r->plan->fast_differs ? hash_key_fast : NULL;
 		o->history.instances.key_hash_context = r->plan;
 	}
-	bytes = apus_dp_inbox_bytes(o);
-	if (bytes == 0)
-		return APUS_ELIMIT;
-	r->inbox_memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
-	if (!r->inbox_memory)
-		return APUS_ENOMEM;
-	r->inbox_ready = apus_dp_inbox_init(&r->inbox, o, r->inbox_memory) == 0;
-	return r->inbox_ready ? 0 : APUS_EINVAL;
-}
-
-static int create_pool(struct apus_dp_reader *r, uint32_t slot_count)
-{
-	r->slot_payload_bytes = calloc(slot_count, sizeof(*r->slot_payload_bytes));
-	if (!r->slot_payload_bytes)
-		return APUS_ENOMEM;
-	return apus_shm_pool_init(&r->pool,
-				  APUS_DP_SLOT_PAYLOAD + ((r->config.payload_bytes_max + 3) & ~3u),
-				  slot_count, r->worker->config.segment_flags);
-}
-
-/* Everything a reader with a history has and one with a sink has not. */
-static int create_history(struct apus_dp_reader *r)
-{
-	const struct apus_dp_history_options *o = &r->config.inbox.history;
-	uint32_t entries;
-	int rc;
-
-	rc = apus_dp_keyplan_acquire(r->config.type, APUS_DP_KEY_BYTES_MAX, &r->plan);
-	if (rc == 0)
-		rc = create_inbox(r);
-	if (rc != 0)
-		return rc;
-	entries = r->inbox.history.entry_count;
-	r->key_slots = malloc(entries * sizeof(*r->key_slots));
-	if (!r->key_slots)
-		return APUS_ENOMEM;
-	for (uint32_t i = 0; i < entries; i++)
-		r->key_slots[i] = NONE;
-	return create_pool(r, o->max_samples + o->max_loans + 1 + r->config.held_max +
-				      (r->config.inbox.late ? o->instances.capacity : 0) +
-				      r->config.assembly_max);
 }
 
 /* An array of none might be NULL, which says that there is no memory. */
@@ -147,44 +107,94 @@ static uint32_t at_least_one(uint32_t count)
 	return count ? count : 1;
 }
 
-static int create_held(struct apus_dp_reader *r)
+/* What matches need: touched when there are any. */
+static size_t lay_out_matches(struct apus_dp_reader *r, void *base)
 {
-	r->held_memory = calloc(at_least_one(r->config.held_max), sizeof(*r->held_memory));
-	if (!r->held_memory)
-		return APUS_ENOMEM;
-	for (uint32_t i = 0; i < r->config.held_max; i++) {
-		r->held_memory[i].next = r->held_free;
-		r->held_free = &r->held_memory[i];
-	}
+	uint32_t n = r->config.match_max;
+	size_t at = 0;
+
+	r->states = apus_shm_reserve_part(base, &at, n, sizeof(*r->states));
+	r->order = apus_shm_reserve_part(base, &at, n, sizeof(*r->order));
+	r->order_new = apus_shm_reserve_part(base, &at, n, sizeof(*r->order_new));
 	if (!r->config.sink)
-		return 0;
-	return create_pool(r, r->config.held_max + 1 + r->config.assembly_max);
+		r->config.inbox.peers =
+			apus_shm_reserve_part(base, &at, n, sizeof(*r->config.inbox.peers));
+	return at;
+}
+
+static uint32_t slot_count(const struct apus_dp_reader *r)
+{
+	const struct apus_dp_history_options *o = &r->config.inbox.history;
+	uint32_t waiting = r->config.held_max + r->config.assembly_max + 1;
+
+	if (r->config.sink)
+		return waiting;
+	return o->max_samples + o->max_loans + waiting +
+	       (r->config.inbox.late ? o->instances.capacity : 0);
+}
+
+/* What samples need: all of it zero until there are some. The inbox comes first and is returned. */
+static void *lay_out_samples(struct apus_dp_reader *r, void *base, size_t inbox_bytes,
+			     size_t *bytes_out)
+{
+	const struct apus_dp_history_options *o = &r->config.inbox.history;
+	size_t words = (r->assembly_fragments + 63) / 64;
+	size_t at = 0;
+	void *inbox = apus_shm_reserve_part(base, &at, 1, inbox_bytes);
+
+	if (!r->config.sink)
+		r->key_slots = apus_shm_reserve_part(
+			base, &at, (size_t)o->max_samples + o->instances.capacity + o->max_loans,
+			sizeof(*r->key_slots));
+	r->slot_payload_bytes =
+		apus_shm_reserve_part(base, &at, slot_count(r), sizeof(*r->slot_payload_bytes));
+	r->window_bits =
+		apus_shm_reserve_part(base, &at, r->config.match_max, sizeof(*r->window_bits));
+	r->held_memory = apus_shm_reserve_part(base, &at, at_least_one(r->config.held_max),
+					       sizeof(*r->held_memory));
+	r->assemblies = apus_shm_reserve_part(base, &at, at_least_one(r->config.assembly_max),
+					      sizeof(*r->assemblies));
+	r->assembly_bits = apus_shm_reserve_part(base, &at, at_least_one(r->config.assembly_max),
+						 words * sizeof(*r->assembly_bits));
+	*bytes_out = at;
+	return inbox;
 }
 
 /* Smallest fragment size provided for: peers cut to 1.3 KB and more, the smallest IPv4 MTU leaves 400. */
 #define FRAGMENT_BYTES_MIN 256
 
-static int create_assemblies(struct apus_dp_reader *r)
+static int create_samples(struct apus_dp_reader *r)
 {
-	uint32_t n = r->config.assembly_max;
-	size_t words;
+	size_t inbox_bytes = 0, bytes;
+	void *inbox;
+	int rc;
 
+	if (!r->config.sink) {
+		inbox_bytes = apus_dp_inbox_bytes(&r->config.inbox);
+		if (inbox_bytes == 0)
+			return APUS_ELIMIT;
+	}
 	r->assembly_fragments = r->config.payload_bytes_max / FRAGMENT_BYTES_MIN + 1;
-	words = (r->assembly_fragments + 63) / 64;
-	r->assemblies = calloc(at_least_one(n), sizeof(*r->assemblies));
-	r->assembly_bits = calloc(at_least_one(n), words * sizeof(*r->assembly_bits));
-	if (!r->assemblies || !r->assembly_bits)
-		return APUS_ENOMEM;
-	for (uint32_t i = 0; i < n; i++)
-		r->assemblies[i].bits = r->assembly_bits + i * words;
-	return 0;
+	lay_out_samples(r, NULL, inbox_bytes, &bytes);
+	rc = apus_shm_reserve(bytes, r->worker->config.segment_flags, &r->reserve);
+	if (rc != 0)
+		return rc;
+	inbox = lay_out_samples(r, r->reserve.base, inbox_bytes, &bytes);
+	if (!r->config.sink)
+		rc = apus_dp_inbox_init(&r->inbox, &r->config.inbox, inbox);
+	if (rc != 0)
+		return rc;
+	r->inbox_ready = !r->config.sink;
+	return apus_shm_pool_init(&r->pool,
+				  APUS_DP_SLOT_PAYLOAD + ((r->config.payload_bytes_max + 3) & ~3u),
+				  slot_count(r), r->worker->config.segment_flags);
 }
 
 int apus_dp_reader_create(struct apus_dp_worker *worker, const struct apus_dp_reader_config *config,
 			  struct apus_dp_reader **reader_out)
 {
 	struct apus_dp_reader *r;
-	int rc = APUS_ENOMEM;
+	int rc = 0;
 
 	if (config->match_max == 0 || config->payload_bytes_max < 4)
 		return APUS_EINVAL;
@@ -196,24 +206,24 @@ int apus_dp_reader_create(struct apus_dp_worker *worker, const struct apus_dp_re
 	r->eid = apus_guid_eid(&config->guid);
 	r->alarm.fn = apus_dp_reader_alarm;
 	r->event_fd = -1;
-	r->states = calloc(config->match_max, sizeof(*r->states));
-	r->order = calloc(config->match_max, sizeof(*r->order));
-	r->order_new = calloc(config->match_max, sizeof(*r->order_new));
-	if (!r->states || !r->order || !r->order_new)
-		goto fail;
-	rc = config->sink ? 0 : create_history(r);
-	if (rc == 0)
-		rc = create_held(r);
-	if (rc == 0)
-		rc = create_assemblies(r);
+	if (!config->sink)
+		rc = apus_dp_keyplan_acquire(r->config.type, APUS_DP_KEY_BYTES_MAX, &r->plan);
+	if (rc == 0 && !config->sink)
+		complete_options(r);
+	if (rc == 0) {
+		r->match_memory = calloc(1, lay_out_matches(r, NULL));
+		rc = r->match_memory ? 0 : APUS_ENOMEM;
+	}
+	if (rc == 0) {
+		lay_out_matches(r, r->match_memory);
+		rc = create_samples(r);
+	}
 	if (rc == 0)
 		rc = apus_dp_lent_init(r);
-	if (rc != 0)
-		goto fail;
-	*reader_out = r;
-	return 0;
-fail:
-	apus_dp_reader_destroy(r);
+	if (rc == 0)
+		*reader_out = r;
+	else
+		apus_dp_reader_destroy(r);
 	return rc;
 }
 
@@ -224,17 +234,10 @@ void apus_dp_reader_destroy(struct apus_dp_reader *reader)
 	if (reader->inbox_ready)
 		apus_dp_inbox_fini(&reader->inbox);
 	apus_shm_pool_fini(&reader->pool);
-	free(reader->inbox_memory);
-	free(reader->slot_payload_bytes);
-	free(reader->key_slots);
+	apus_shm_unreserve(&reader->reserve);
 	free(reader->lents);
 	apus_dp_keyplan_release(reader->plan);
-	free(reader->held_memory);
-	free(reader->assemblies);
-	free(reader->assembly_bits);
-	free(reader->states);
-	free(reader->order);
-	free(reader->order_new);
+	free(reader->match_memory);
 	if (reader->event_fd >= 0)
 		close(reader->event_fd);
 	free(reader);

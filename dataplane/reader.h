@@ -220,12 +220,13 @@ struct apus_dp_reader {
 	const struct apus_wire_keyplan *plan; /* shared; NULL with a sink */
 	struct apus_dp_inbox inbox;
 	uint8_t filter_signature[16]; /* of the inbox's filter */
-	void *inbox_memory;
 	bool inbox_ready;
+	struct apus_shm_reserve reserve; /* what samples need, untouched until there are any */
 	struct apus_shm_pool pool;
 	uint32_t *slot_payload_bytes; /* per slot of the pool */
-	uint32_t *key_slots;          /* per history entry: slot of its key payload while lent */
-	struct apus_dp_lent *lents;   /* lent_max */
+	uint32_t *
+		key_slots; /* per history entry: slot of its key payload while lent, and 1; else 0 */
+	struct apus_dp_lent *lents; /* lent_max */
 	uint32_t lent_free;
 	struct {
 		struct apus_dp_shm_in
@@ -235,9 +236,13 @@ struct apus_dp_reader {
 	} lending;
 	struct apus_dp_assembly *assemblies; /* assembly_max */
 	uint64_t *assembly_bits;
-	uint32_t assembly_fragments; /* most fragments of one sample */
+	uint32_t assembly_fragments;             /* most fragments of one sample */
+	struct apus_dp_window_bits *window_bits; /* match_max */
 	struct apus_dp_held *held_memory;
-	struct apus_dp_held *held_free;
+	struct apus_dp_held
+		*held_free; /* those given back; the others never used are behind held_used */
+	uint32_t held_used;
+	void *match_memory;                  /* states, their order, peers */
 	struct apus_dp_reader_state *states; /* match_max */
 	uint32_t *order, *order_new;         /* as in struct apus_dp_writer */
 	uint32_t match_count;

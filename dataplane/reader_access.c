@@ -24,11 +24,11 @@ static void show_key(struct apus_dp_reader *r, const struct apus_dp_loan *loan,
 	uint8_t *payload;
 	int n;
 
-	if (*place == NONE)
-		*place = apus_shm_pool_acquire(&r->pool);
-	if (*place == NONE)
+	if (!*place) /* none is NONE, and NONE + 1 is 0 */
+		*place = apus_shm_pool_acquire(&r->pool) + 1;
+	if (!*place)
 		return;
-	payload = (uint8_t *)apus_shm_pool_slot(&r->pool, *place) + APUS_DP_SLOT_PAYLOAD;
+	payload = (uint8_t *)apus_shm_pool_slot(&r->pool, *place - 1) + APUS_DP_SLOT_PAYLOAD;
 	n = apus_wire_key_payload(r->plan, key, key_bytes, r->config.representation, payload,
 				  r->pool.slot_bytes - APUS_DP_SLOT_PAYLOAD);
 	if (n > 0) {
@@ -242,10 +242,9 @@ int apus_dp_reader_return(struct apus_dp_reader *reader, struct apus_sample *sam
 	if (reader->inbox.history.entries[idx].loans)
 		apus_dp_lent_unshow(reader, reader->inbox.history.entries[idx].record.slot_ref);
 	rc = apus_dp_history_return(&reader->inbox.history, idx);
-	if (rc == 0 && reader->key_slots[idx] != NONE &&
-	    reader->inbox.history.entries[idx].loans == 0) {
-		apus_shm_pool_release(&reader->pool, reader->key_slots[idx]);
-		reader->key_slots[idx] = NONE;
+	if (rc == 0 && reader->key_slots[idx] && reader->inbox.history.entries[idx].loans == 0) {
+		apus_shm_pool_release(&reader->pool, reader->key_slots[idx] - 1);
+		reader->key_slots[idx] = 0;
 	}
 	sample->payload = NULL;
 	sample->info.seq = 0;

@@ -115,7 +115,7 @@ static struct apus_dp_reader_state *begin_state(struct apus_dp_reader *r,
 	s->reliable = m->reliable && r->config.reliable;
 	s->timer.fn = apus_dp_reader_timer;
 	s->mark = true;
-	apus_dp_window_init(&s->window, s->reliable,
+	apus_dp_window_init(&s->window, &r->window_bits[s->slot], s->reliable,
 			    m->past_unwanted ? APUS_DP_FROM_MATCH : APUS_DP_FROM_FIRST);
 	chain(s);
 	return s;

@@ -157,7 +157,8 @@ static struct apus_dp_assembly *begin(struct apus_dp_reader_state *s,
 	}
 	*a = (struct apus_dp_assembly){
 		.state = s,
-		.bits = a->bits,
+		.bits = r->assembly_bits +
+			(size_t)(a - r->assemblies) * ((r->assembly_fragments + 63) / 64),
 		.seq = f->seq,
 		.source = origin->timestamp,
 		.slot = slot,

@@ -33,10 +33,18 @@ static void link_held(struct apus_dp_reader_state *s, struct apus_dp_held *h)
 	*(h->next ? &h->next->prev : &s->held_last) = h;
 }
 
+/* NULL: there is none. */
+static struct apus_dp_held *free_place(struct apus_dp_reader *r)
+{
+	if (r->held_free || r->held_used >= r->config.held_max)
+		return r->held_free;
+	return &r->held_memory[r->held_used];
+}
+
 void apus_dp_reader_hold_back(struct apus_dp_reader_state *s, const struct apus_dp_incoming *in)
 {
 	struct apus_dp_reader *r = s->reader;
-	struct apus_dp_held *h = r->held_free;
+	struct apus_dp_held *h = free_place(r);
 	uint32_t slot = NONE;
 
 	if (in->payload_bytes > r->config.payload_bytes_max) {
@@ -55,7 +63,10 @@ void apus_dp_reader_hold_back(struct apus_dp_reader_state *s, const struct apus_
 		apus_counter_add(&r->counters.held_full, 1);
 		return;
 	}
-	r->held_free = h->next;
+	if (h == r->held_free)
+		r->held_free = h->next;
+	else
+		r->held_used++;
 	*h = (struct apus_dp_held){
 		.seq = in->seq,
 		.source = in->source,

@@ -27,11 +27,10 @@ void apus_dp_sets_withhold(struct apus_dp_history *h, struct apus_dp_set *set,
 			   struct apus_dp_instance *instance, const struct apus_dp_record *record,
 			   uint8_t change, bool with_data)
 {
-	uint32_t idx = h->free_first;
+	uint32_t idx = apus_dp_history_take_entry(h);
 	struct apus_dp_sample *e = &h->entries[idx];
 
 	apus_dp_history_tick(h, record->reception_time);
-	h->free_first = e->next;
 	*e = (struct apus_dp_sample){
 		.record = *record,
 		.instance_idx = apus_dp_instances_idx(&h->instances, instance),

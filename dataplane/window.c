@@ -64,9 +64,7 @@ static void bit_clear(uint64_t *bits, apus_seq seq)
 
 static void clear_all(struct apus_dp_window *w)
 {
-	memset(w->settled, 0, sizeof(w->settled));
-	memset(w->held, 0, sizeof(w->held));
-	memset(w->refused, 0, sizeof(w->refused));
+	memset(w->bits, 0, sizeof(*w->bits));
 	w->far_first = w->far_end = 0;
 }
 
@@ -78,9 +76,14 @@ static void clear_range(struct apus_dp_window *w, apus_seq first, apus_seq end)
 								     : APUS_DP_WINDOW_NUMBERS);
 
 	while (span_next(&s)) {
-		w->settled[s.word] &= ~s.mask;
-		w->held[s.word] &= ~s.mask;
-		w->refused[s.word] &= ~s.mask;
+		/* What is clear is not written: a match without samples has not touched it. */
+		if (!((w->bits->settled[s.word] | w->bits->held[s.word] |
+		       w->bits->refused[s.word]) &
+		      s.mask))
+			continue;
+		w->bits->settled[s.word] &= ~s.mask;
+		w->bits->held[s.word] &= ~s.mask;
+		w->bits->refused[s.word] &= ~s.mask;
 	}
 }
 
@@ -111,7 +114,7 @@ static void slide(struct apus_dp_window *w)
 {
 	for (;;) {
 		uint32_t i = apus_dp_window_index(w->next);
-		uint64_t open = ~w->settled[i / 64] >> (i & 63);
+		uint64_t open = ~w->bits->settled[i / 64] >> (i & 63);
 		uint32_t rest = 64 - (i & 63);
 		uint32_t run = open ? (uint32_t)__builtin_ctzll(open) : rest;
 
@@ -134,7 +137,7 @@ static void absorb_far(struct apus_dp_window *w)
 		return;
 	s = span_begin(w->far_first, (uint32_t)(end - w->far_first));
 	while (span_next(&s))
-		w->settled[s.word] |= s.mask; /* none is held: they were beyond */
+		w->bits->settled[s.word] |= s.mask; /* none is held: they were beyond */
 	w->far_first = end;
 	if (w->far_first >= w->far_end)
 		w->far_first = w->far_end = 0;
@@ -187,12 +190,12 @@ static uint64_t give_up(struct apus_dp_window *w, apus_seq first, apus_seq end, 
 		struct span s = span_begin(first, (uint32_t)(near_end - first));
 
 		while (span_next(&s)) {
-			uint64_t m = s.mask & ~w->settled[s.word] & ~w->held[s.word];
-			uint64_t counted = lost ? m : m & w->refused[s.word];
+			uint64_t m = s.mask & ~w->bits->settled[s.word] & ~w->bits->held[s.word];
+			uint64_t counted = lost ? m : m & w->bits->refused[s.word];
 
 			count += (uint64_t)__builtin_popcountll(counted);
-			w->settled[s.word] |= m;
-			w->refused[s.word] &= ~m;
+			w->bits->settled[s.word] |= m;
+			w->bits->refused[s.word] &= ~m;
 		}
 	}
 	far = seq_max(first, window_end(w));
@@ -222,7 +225,8 @@ static bool can_move_start(const struct apus_dp_window *w, apus_seq seq)
 	if (!w->start_movable)
 		return false;
 	while (span_next(&s)) {
-		if ((w->settled[s.word] | w->held[s.word] | w->refused[s.word]) & s.mask)
+		if ((w->bits->settled[s.word] | w->bits->held[s.word] | w->bits->refused[s.word]) &
+		    s.mask)
 			return false;
 	}
 	return true;
@@ -264,9 +268,22 @@ bool apus_dp_count_accept(struct apus_dp_count *c, int32_t count, struct apus_mo
 	return true;
 }
 
-void apus_dp_window_init(struct apus_dp_window *w, bool reliable, enum apus_dp_window_start start)
+static bool is_clear(const struct apus_dp_window_bits *bits)
+{
+	uint64_t any = 0;
+
+	for (size_t i = 0; i < APUS_DP_WINDOW_WORDS; i++)
+		any |= bits->settled[i] | bits->held[i] | bits->refused[i];
+	return any == 0;
+}
+
+void apus_dp_window_init(struct apus_dp_window *w, struct apus_dp_window_bits *bits, bool reliable,
+			 enum apus_dp_window_start start)
 {
 	memset(w, 0, sizeof(*w));
+	w->bits = bits;
+	if (!is_clear(bits))
+		memset(bits, 0, sizeof(*bits));
 	w->next = 1;
 	w->delivered_end = 1;
 	w->reliable = reliable;
@@ -290,15 +307,15 @@ enum apus_dp_seq_verdict apus_dp_window_check(const struct apus_dp_window *w, ap
 	if (seq < 1 || seq > APUS_DP_SEQ_MAX)
 		return APUS_DP_SEQ_BEYOND;
 	if (!w->started || seq == w->next)
-		return w->started && bit_test(w->held, seq) ? APUS_DP_SEQ_DUPLICATE
-							    : APUS_DP_SEQ_NEW_IN_ORDER;
+		return w->started && bit_test(w->bits->held, seq) ? APUS_DP_SEQ_DUPLICATE
+								  : APUS_DP_SEQ_NEW_IN_ORDER;
 	if (seq < w->next)
 		return can_move_start(w, seq) ? APUS_DP_SEQ_NEW_IN_ORDER : APUS_DP_SEQ_DUPLICATE;
 	if (!w->reliable)
 		return APUS_DP_SEQ_NEW_IN_ORDER;
 	if (seq >= window_end(w))
 		return APUS_DP_SEQ_BEYOND;
-	if (bit_test(w->settled, seq) || bit_test(w->held, seq))
+	if (bit_test(w->bits->settled, seq) || bit_test(w->bits->held, seq))
 		return APUS_DP_SEQ_DUPLICATE;
 	return APUS_DP_SEQ_NEW_OUT_OF_ORDER;
 }
@@ -310,9 +327,9 @@ static void settle(struct apus_dp_window *w, apus_seq seq)
 
 	if (!in_window(w, seq))
 		return;
-	bit_clear(w->held, seq);
-	bit_clear(w->refused, seq);
-	bit_set(w->settled, seq);
+	bit_clear(w->bits->held, seq);
+	bit_clear(w->bits->refused, seq);
+	bit_set(w->bits->settled, seq);
 	advance(w);
 	note_jump(w, before);
 }
@@ -349,7 +366,8 @@ uint32_t apus_dp_window_run(const struct apus_dp_window *w, apus_seq seq, uint32
 		return 0;
 	s = span_begin(seq, count);
 	while (span_next(&s))
-		if ((w->settled[s.word] | w->held[s.word] | w->refused[s.word]) & s.mask)
+		if ((w->bits->settled[s.word] | w->bits->held[s.word] | w->bits->refused[s.word]) &
+		    s.mask)
 			return 0;
 	return count;
 }
@@ -379,8 +397,8 @@ void apus_dp_window_hold(struct apus_dp_window *w, apus_seq seq)
 	if (!w->started || !in_window(w, seq))
 		return;
 	appeared(w, seq);
-	bit_clear(w->refused, seq);
-	bit_set(w->held, seq);
+	bit_clear(w->bits->refused, seq);
+	bit_set(w->bits->held, seq);
 }
 
 bool apus_dp_window_refuse(struct apus_dp_window *w, apus_seq seq)
@@ -394,20 +412,20 @@ bool apus_dp_window_refuse(struct apus_dp_window *w, apus_seq seq)
 	appeared(w, seq);
 	if (!in_window(w, seq))
 		return false;
-	first = !bit_test(w->refused, seq);
-	bit_clear(w->held, seq);
-	bit_set(w->refused, seq);
+	first = !bit_test(w->bits->refused, seq);
+	bit_clear(w->bits->held, seq);
+	bit_set(w->bits->refused, seq);
 	return first;
 }
 
 bool apus_dp_window_was_refused(const struct apus_dp_window *w, apus_seq seq)
 {
-	return w->started && in_window(w, seq) && bit_test(w->refused, seq);
+	return w->started && in_window(w, seq) && bit_test(w->bits->refused, seq);
 }
 
 bool apus_dp_window_is_held(const struct apus_dp_window *w, apus_seq seq)
 {
-	return w->started && in_window(w, seq) && bit_test(w->held, seq);
+	return w->started && in_window(w, seq) && bit_test(w->bits->held, seq);
 }
 
 bool apus_dp_window_ready(const struct apus_dp_window *w, apus_seq *seq_out)
@@ -559,7 +577,7 @@ static apus_seq first_missing(const struct apus_dp_window *w)
 	struct span s = span_begin(seq, (uint32_t)(end - seq));
 
 	while (span_next(&s)) {
-		uint64_t m = s.mask & ~w->settled[s.word] & ~w->held[s.word];
+		uint64_t m = s.mask & ~w->bits->settled[s.word] & ~w->bits->held[s.word];
 
 		if (m)
 			return seq + __builtin_ctzll(m) - __builtin_ctzll(s.mask);
@@ -588,7 +606,7 @@ void apus_dp_window_acknack(const struct apus_dp_window *w, struct apus_wire_seq
 	for (apus_seq seq = set_out->base; seq < end && w->started; seq++) {
 		if (seq - set_out->base >= APUS_WIRE_SET_BITS)
 			break;
-		if (!bit_test(w->settled, seq) && !bit_test(w->held, seq))
+		if (!bit_test(w->bits->settled, seq) && !bit_test(w->bits->held, seq))
 			(void)apus_wire_seqset_add(set_out, seq);
 	}
 	*final_out = w->heartbeat_seen && !apus_dp_window_has_missing(w);

@@ -80,6 +80,13 @@ enum apus_dp_seq_verdict {
 	APUS_DP_SEQ_BEYOND = 3,           /* too far ahead to be kept, or below 1 */
 };
 
+/** A bit a number. Apart from the rest, because a match without samples has no use for them. */
+struct apus_dp_window_bits {
+	uint64_t settled[APUS_DP_WINDOW_WORDS];
+	uint64_t held[APUS_DP_WINDOW_WORDS];
+	uint64_t refused[APUS_DP_WINDOW_WORDS];
+};
+
 /** State; fields are private except where a comment says otherwise. */
 struct apus_dp_window {
 	apus_seq next;               /* readable */
@@ -98,14 +105,13 @@ struct apus_dp_window {
 	bool started;       /* `next` means something */
 	bool start_movable; /* started by HEARTBEAT and nothing delivered yet */
 	bool heartbeat_seen;
-	uint64_t settled[APUS_DP_WINDOW_WORDS];
-	uint64_t held[APUS_DP_WINDOW_WORDS];
-	uint64_t refused[APUS_DP_WINDOW_WORDS];
+	struct apus_dp_window_bits *bits;
 };
 
 /** Starts afresh. reliable: the match is; a best-effort window accepts rising numbers and counts the
- *  skipped ones as lost, ignoring `start`. */
-void apus_dp_window_init(struct apus_dp_window *w, bool reliable, enum apus_dp_window_start start);
+ *  skipped ones as lost, ignoring `start`. bits: memory that lives as long; cleared, but not written if it is clear. */
+void apus_dp_window_init(struct apus_dp_window *w, struct apus_dp_window_bits *bits, bool reliable,
+			 enum apus_dp_window_start start);
 
 /** Judges the number of an arriving sample. Changes nothing. */
 enum apus_dp_seq_verdict apus_dp_window_check(const struct apus_dp_window *w, apus_seq seq);

@@ -20,6 +20,29 @@
 static void hb_timer_fn(struct apus_dp_timer *timer, struct apus_mono now);
 static void batch_timer_fn(struct apus_dp_timer *timer, struct apus_mono now);
 
+/* What matches need: touched when there are any. States and destinations begin at cache lines and are whole ones. With
+ * `base` NULL only the bytes are counted, which are returned. */
+static size_t lay_out_matches(struct apus_dp_writer *w, void *base)
+{
+	struct apus_dp_writer_filtering *f = &w->filtering;
+	uint32_t n = w->config.match_max;
+	size_t at = 0;
+
+	w->states = apus_shm_reserve_part(base, &at, n, sizeof(*w->states));
+	w->destinations = apus_shm_reserve_part(base, &at, n, sizeof(*w->destinations));
+	w->order = apus_shm_reserve_part(base, &at, n, sizeof(*w->order));
+	w->order_new = apus_shm_reserve_part(base, &at, n, sizeof(*w->order_new));
+	w->owing = apus_shm_reserve_part(base, &at, n, sizeof(*w->owing));
+	w->by_addr =
+		apus_shm_reserve_part(base, &at, (size_t)w->by_addr_mask + 1, sizeof(*w->by_addr));
+	f->first = apus_shm_reserve_part(base, &at, (size_t)n + 1, sizeof(*f->first));
+	f->by_destination = apus_shm_reserve_part(base, &at, n, sizeof(*f->by_destination));
+	f->visits = apus_shm_reserve_part(base, &at, n, sizeof(*f->visits));
+	f->local_visits = apus_shm_reserve_part(base, &at, n, sizeof(*f->local_visits));
+	return at;
+}
+_Static_assert(sizeof(struct apus_dp_writer_state) % APUS_CACHE_LINE == 0, "an array of lines");
+
 int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_writer_config *config,
 			  struct apus_dp_writer **writer_out)
 {
@@ -44,19 +67,14 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	if (config->proof_secret)
 		w->first = APUS_DP_PROOF_FIRST + (apus_seq)(config->proof_secret >> 46);
 	w->last = w->sent = w->min_acked = w->first - 1;
-	w->states = aligned_alloc(APUS_CACHE_LINE, config->match_max * sizeof(*w->states));
-	w->order = calloc(config->match_max, sizeof(*w->order));
-	w->order_new = calloc(config->match_max, sizeof(*w->order_new));
-	w->destinations =
-		aligned_alloc(APUS_CACHE_LINE, config->match_max * sizeof(*w->destinations));
-	w->owing = calloc(config->match_max, sizeof(*w->owing));
 	for (w->by_addr_mask = 7; w->by_addr_mask < 2 * config->match_max;)
 		w->by_addr_mask = 2 * w->by_addr_mask + 1;
-	w->by_addr = calloc((size_t)w->by_addr_mask + 1, sizeof(*w->by_addr));
-	if (!w->states || !w->order || !w->order_new || !w->destinations || !w->owing ||
-	    !w->by_addr)
+	/* Of many matches most never are: calloc() leaves fresh pages alone, but aligns to 16. */
+	w->match_memory = calloc(1, lay_out_matches(w, NULL) + APUS_CACHE_LINE);
+	if (!w->match_memory)
 		goto fail;
-	memset(w->states, 0, config->match_max * sizeof(*w->states));
+	lay_out_matches(w, (char *)w->match_memory +
+				   (-(uintptr_t)w->match_memory & (APUS_CACHE_LINE - 1)));
 	if (config->publisher) {
 		w->markers = calloc(APUS_DP_MARKER_MAX, sizeof(*w->markers));
 		if (!w->markers)
@@ -83,12 +101,7 @@ void apus_dp_writer_destroy(struct apus_dp_writer *writer)
 	if (!writer)
 		return;
 	apus_dp_cache_fini(&writer->cache);
-	free(writer->states);
-	free(writer->order);
-	free(writer->order_new);
-	free(writer->destinations);
-	free(writer->owing);
-	free(writer->by_addr);
+	free(writer->match_memory);
 	free(writer->markers);
 	free(writer->deadlines);
 	apus_dp_writer_filter_fini(writer);

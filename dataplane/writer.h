@@ -228,6 +228,7 @@ struct apus_dp_writer_follower {
 /** What filters at the writer need; arrays are sized by match_max. See writer_filter.c. */
 struct apus_dp_writer_filtering {
 	const struct apus_dp_filter_index *index; /* of the adopted snapshot; NULL: no filters */
+	struct apus_shm_reserve reserve;          /* verdicts, many, to, passed, followers */
 	struct apus_dp_writer_verdict *verdicts;  /* by slot */
 	uint64_t *many; /* by slot a bit a state, where verdicts name too few; else untouched */
 	struct apus_prefix *to; /* directed writers: by slot for whom it is */
@@ -298,6 +299,7 @@ struct apus_dp_writer {
 	struct apus_dp_writer_filtering filtering;
 	const uint8_t *inline_list; /* of the adopted snapshot */
 	uint32_t inline_bytes;
+	void *match_memory; /* what matches need, and the groupings of `filtering` */
 	struct apus_dp_writer_state *states; /* match_max */
 	uint32_t *order;                     /* states in snapshot order (by GUID) */
 	uint32_t *order_new;                 /* scratch of adoption */

@@ -16,7 +16,6 @@
 #include "dataplane/writer_internal.h"
 
 #include <apus/participant.h>
-#include <stdlib.h>
 #include <string.h>
 
 static uint32_t words_of(const struct apus_dp_writer *w)
@@ -29,40 +28,33 @@ static uint64_t *many_of(const struct apus_dp_writer *w, uint32_t slot)
 	return w->filtering.many + (size_t)slot * words_of(w);
 }
 
-int apus_dp_writer_filter_init(struct apus_dp_writer *w)
+/* With `base` NULL only the bytes are counted, which are returned. */
+static size_t lay_out(struct apus_dp_writer *w, void *base)
 {
 	struct apus_dp_writer_filtering *f = &w->filtering;
-	size_t n = w->config.match_max, slots = w->cache.slot_count;
+	size_t n = w->config.match_max, slots = w->cache.slot_count, at = 0;
 
-	/* Zero pages until they are used. */
-	f->verdicts = calloc(slots, sizeof(*f->verdicts));
-	f->many = calloc(slots * words_of(w), sizeof(*f->many));
-	f->to = calloc(w->config.directed ? slots : 1, sizeof(*f->to));
-	f->passed = calloc(n, sizeof(*f->passed));
-	f->first = calloc(n + 1, sizeof(*f->first));
-	f->followers = calloc(n, sizeof(*f->followers));
-	f->by_destination = calloc(n, sizeof(*f->by_destination));
-	f->visits = calloc(n, sizeof(*f->visits));
-	f->local_visits = calloc(n, sizeof(*f->local_visits));
-	return f->verdicts && f->many && f->to && f->passed && f->first && f->followers &&
-			       f->by_destination && f->visits && f->local_visits
-		       ? 0
-		       : APUS_ENOMEM;
+	f->verdicts = apus_shm_reserve_part(base, &at, slots, sizeof(*f->verdicts));
+	f->many = apus_shm_reserve_part(base, &at, slots * words_of(w), sizeof(*f->many));
+	f->to = apus_shm_reserve_part(base, &at, w->config.directed ? slots : 1, sizeof(*f->to));
+	f->passed = apus_shm_reserve_part(base, &at, n, sizeof(*f->passed));
+	f->followers = apus_shm_reserve_part(base, &at, n, sizeof(*f->followers));
+	return at;
+}
+
+/* What matches without filters need, too, is in the writer's match_memory. */
+int apus_dp_writer_filter_init(struct apus_dp_writer *w)
+{
+	int rc = apus_shm_reserve(lay_out(w, NULL), APUS_SHM_LAZY, &w->filtering.reserve);
+
+	if (rc == 0)
+		lay_out(w, w->filtering.reserve.base);
+	return rc;
 }
 
 void apus_dp_writer_filter_fini(struct apus_dp_writer *w)
 {
-	struct apus_dp_writer_filtering *f = &w->filtering;
-
-	free(f->verdicts);
-	free(f->many);
-	free(f->to);
-	free(f->passed);
-	free(f->first);
-	free(f->followers);
-	free(f->by_destination);
-	free(f->visits);
-	free(f->local_visits);
+	apus_shm_unreserve(&w->filtering.reserve);
 }
 
 /* Groups the states of one filter: first[id] … first[id + 1] of `followers`. A counting sort. */

@@ -24,6 +24,7 @@
 #define VALUES  50
 
 static struct fan fan;
+static struct apus_dp_window_bits bits[READERS];
 static struct apus_dp_window window[READERS];
 static bool accepted[READERS][SAMPLES + 1], got[READERS][SAMPLES + 1], missed[READERS][SAMPLES + 1];
 static apus_seq first[READERS];
@@ -139,7 +140,7 @@ static void begin(const struct fan_options *o, uint64_t with_seed)
 	memset(missed, 0, sizeof(missed));
 	memset(first, 0, sizeof(first));
 	for (uint32_t r = 0; r < READERS; r++)
-		apus_dp_window_init(&window[r], false, APUS_DP_FROM_MATCH);
+		apus_dp_window_init(&window[r], &bits[r], false, APUS_DP_FROM_MATCH);
 	seed = with_seed * 2 + 1;
 	era = loss_percent = 0;
 	acks = 1;

@@ -23,9 +23,12 @@ static struct apus_mono at(int64_t ns)
 
 static struct apus_dp_window started(enum apus_dp_window_start start)
 {
+	/* More than a test has at a time. */
+	static struct apus_dp_window_bits bits[16];
+	static unsigned used;
 	struct apus_dp_window w;
 
-	apus_dp_window_init(&w, true, start);
+	apus_dp_window_init(&w, &bits[used++ % 16], true, start);
 	return w;
 }
 
@@ -372,11 +375,12 @@ static void forged_data_after_a_forged_jump(void **state)
 {
 	const apus_seq far = INT64_C(1) << 40;
 	struct apus_wire_seqset to_far = {.base = far};
+	struct apus_dp_window_bits bits = {0};
 	struct apus_dp_window w;
 	int32_t count = 0;
 
 	(void)state;
-	apus_dp_window_init(&w, true, APUS_DP_FROM_FIRST);
+	apus_dp_window_init(&w, &bits, true, APUS_DP_FROM_FIRST);
 	for (apus_seq seq = 1; seq <= 10; seq++)
 		apus_dp_window_done(&w, seq);
 	apus_dp_window_gap(&w, 11, &to_far);
@@ -456,11 +460,12 @@ static void forged_heartbeat_after_forged_data(void **state)
 	const apus_seq far = INT64_C(1) << 40;
 	struct apus_wire_seqset small = {.base = 200}, large = {.base = far},
 				end = {.base = far + 900};
+	struct apus_dp_window_bits bits = {0};
 	struct apus_dp_window w;
 	int32_t count = 0;
 
 	(void)state;
-	apus_dp_window_init(&w, true, APUS_DP_FROM_FIRST);
+	apus_dp_window_init(&w, &bits, true, APUS_DP_FROM_FIRST);
 	for (apus_seq seq = 1; seq <= 10; seq++)
 		apus_dp_window_done(&w, seq);
 	apus_dp_window_gap(&w, 11, &small);
@@ -504,17 +509,18 @@ static void numbers_done_with_are_wanted_once_more(void **state)
 	assert_int_equal(w.next, 5);
 	deliver(&w, 5);
 	assert_int_equal(w.next, 6);
-	apus_dp_window_init(&w, false, APUS_DP_FROM_MATCH);
+	apus_dp_window_init(&w, w.bits, false, APUS_DP_FROM_MATCH);
 	deliver(&w, 3);
 	assert_false(apus_dp_window_reopen(&w, 2));
 }
 
 static void best_effort(void **state)
 {
+	struct apus_dp_window_bits bits = {0};
 	struct apus_dp_window w;
 
 	(void)state;
-	apus_dp_window_init(&w, false, APUS_DP_FROM_FIRST);
+	apus_dp_window_init(&w, &bits, false, APUS_DP_FROM_FIRST);
 	assert_int_equal(apus_dp_window_check(&w, 50), APUS_DP_SEQ_NEW_IN_ORDER);
 	apus_dp_window_done(&w, 50);
 	assert_int_equal(w.lost, 0);
@@ -548,9 +554,10 @@ static uint32_t rnd(uint32_t n)
 /** A best-effort window that has had sample 10. */
 static struct apus_dp_window best_effort_at_10(void)
 {
+	static struct apus_dp_window_bits bits; /* of the one a test has at a time */
 	struct apus_dp_window w;
 
-	apus_dp_window_init(&w, false, APUS_DP_FROM_MATCH);
+	apus_dp_window_init(&w, &bits, false, APUS_DP_FROM_MATCH);
 	gap(&w, 1, 7); /* before anything has come it says nothing */
 	apus_dp_window_done(&w, 10);
 	assert_int_equal(w.lost, 0);
@@ -933,6 +940,7 @@ static void compare_acknack(const struct apus_dp_window *w, const struct model *
 static void random_operations(void **state)
 {
 	static struct model m;
+	struct apus_dp_window_bits bits = {0};
 	struct apus_dp_window w;
 	uint64_t held_steps = 0, restarts = 0;
 	int32_t count = 0;
@@ -945,7 +953,7 @@ static void random_operations(void **state)
 			memset(&m, 0, sizeof(m));
 			m.next = m.delivered_end = 1;
 			count = 0;
-			apus_dp_window_init(&w, true, APUS_DP_FROM_FIRST);
+			apus_dp_window_init(&w, &bits, true, APUS_DP_FROM_FIRST);
 			apus_dp_window_heartbeat(&w, 1, 0, ++count, true, false, at(0));
 			m.heartbeat_seen = true;
 			restarts++;
@@ -1004,10 +1012,11 @@ static void runs(void **state)
 
 	(void)state;
 	for (int round = 0; round < 20000; round++) {
+		struct apus_dp_window_bits bits[2] = {0};
 		struct apus_dp_window one, all;
 		bool reliable = below(4) > 0;
 
-		apus_dp_window_init(&one, reliable, below(2));
+		apus_dp_window_init(&one, &bits[0], reliable, below(2));
 		for (uint32_t i = below(8); i > 0; i--)
 			disturb(&one);
 		for (int i = 0; i < 6; i++) {
@@ -1015,6 +1024,8 @@ static void runs(void **state)
 			apus_seq seq = one.next + (below(4) ? 0 : below(3));
 
 			all = one;
+			all.bits = &bits[1];
+			bits[1] = bits[0];
 			if (apus_dp_window_run(&one, seq, count) == 0) {
 				refused++;
 				deliver(&one, one.next);
@@ -1027,6 +1038,8 @@ static void runs(void **state)
 				apus_dp_window_done(&one, seq + n);
 			}
 			apus_dp_window_done_run(&all, seq, count);
+			assert_memory_equal(&bits[0], &bits[1], sizeof(bits[0]));
+			all.bits = one.bits;
 			assert_memory_equal(&one, &all, sizeof(one));
 		}
 	}
