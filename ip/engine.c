@@ -171,6 +171,8 @@ static void init_state(struct apus_ip *ip)
 	ip->random = (c->seed ^ UINT64_C(0x9e3779b97f4a7c15)) | 1;
 	for (int i = 0; i < 8; i++)
 		apus_ip_random(ip);
+	ip->hash_secret[0] = apus_ip_random(ip);
+	ip->hash_secret[1] = apus_ip_random(ip);
 	ip->packet_id4 = (uint16_t)apus_ip_random(ip);
 	ip->packet_id6 = (uint32_t)apus_ip_random(ip);
 	ip->querier4 = (struct apus_ip_querier){.version = 3, .report_ns = INT64_MAX};

@@ -119,7 +119,7 @@ struct apus_ip_reassembly {
 	bool dead;             /* overlapped: what is still to come is dropped too (RFC 5722 §4) */
 	_Atomic uint32_t lent; /* 1: the caller has the buffer */
 	int64_t expires_ns;
-	int64_t touched_ns;
+	uint64_t touched; /* order of the last piece among those of all: a burst has one time */
 	uint32_t have_bytes;
 	uint32_t total_bytes; /* 0: the last fragment has not come */
 	uint32_t end_bytes;   /* where the highest fragment ends */
@@ -207,6 +207,7 @@ struct apus_ip {
 	/* Neighbours. */
 	struct apus_ip_neighbour *neighbours;
 	uint32_t *buckets;
+	uint64_t hash_secret[2];
 	uint32_t bucket_mask;
 	uint32_t neighbour_free; /* list through next */
 	uint32_t learned_count;
@@ -217,6 +218,7 @@ struct apus_ip {
 	/* Reassembly, groups. */
 	struct apus_ip_reassembly *reassembly;
 	uint32_t reassembly_busy_count;
+	uint64_t reassembly_touches;
 	struct apus_ip_group
 		*groups; /* config.group_count of each family, and room for solicited nodes */
 	uint32_t group_room;

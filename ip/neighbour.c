@@ -25,12 +25,13 @@
 
 /* --- The table ------------------------------------------------------------------------------------ */
 
+/* Both halves of the product of both words: every bit of an address counts, wherever it stands. Secret, so that nobody chooses addresses that share a bucket. */
 static uint32_t *bucket_of(const struct apus_ip *ip, struct apus_ip_key key)
 {
-	uint64_t hash = (key.word[0] ^ ip->config.seed) * UINT64_C(0x9e3779b97f4a7c15);
+	unsigned __int128 product = (unsigned __int128)(key.word[0] ^ ip->hash_secret[0]) *
+				    (key.word[1] ^ ip->hash_secret[1]);
 
-	hash = (hash ^ key.word[1]) * UINT64_C(0xbf58476d1ce4e5b9);
-	return &ip->buckets[(hash >> 32) & ip->bucket_mask];
+	return &ip->buckets[((uint64_t)product ^ (uint64_t)(product >> 64)) & ip->bucket_mask];
 }
 
 uint32_t apus_ip_neighbour_find(const struct apus_ip *ip, uint16_t family, struct apus_ip_key key)

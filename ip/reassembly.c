@@ -57,7 +57,7 @@ static struct apus_ip_reassembly *find(struct apus_ip *ip, const struct apus_ip_
 
 static struct apus_ip_reassembly *older(struct apus_ip_reassembly *a, struct apus_ip_reassembly *b)
 {
-	return !a || b->touched_ns < a->touched_ns ? b : a;
+	return !a || b->touched < a->touched ? b : a;
 }
 
 /* A place for one more datagram of that source; NULL: all buffers are lent out. */
@@ -222,7 +222,7 @@ enum apus_ip_verdict apus_ip_reassembly_input(struct apus_ip *ip, const struct a
 		r = begin(ip, piece, now);
 	if (!r)
 		return apus_ip_drop(ip, APUS_IP_DROP_FRAGMENT_FULL);
-	r->touched_ns = now.ns;
+	r->touched = ++ip->reassembly_touches;
 	if (r->dead || !place_piece(ip, r, piece)) {
 		r->dead = true;
 		return apus_ip_drop(ip, APUS_IP_DROP_FRAGMENT_OVERLAP);

@@ -170,6 +170,30 @@ static void flood_of_pieces(struct bench_state *s)
 	apus_ip_destroy(ip);
 }
 
+/* Requests for our address, each of another sender: the table is full soon, and answers are spent. */
+static void flood_of_arp(struct bench_state *s)
+{
+	struct apus_ip *ip = make(2, false);
+	struct apus_ip_datagram d;
+	uint8_t frame[60] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff,      2,         0,       0,
+			     0,    0,    0,    8,    6,    0,         1,         8,       0,
+			     6,    4,    0,    1,    2,    [28] = 10, [38] = 10, [41] = 2};
+	uint32_t sender = 0, bytes;
+
+	if (!ip)
+		return;
+	while (bench_keep_running_batch(s, BATCH))
+		for (int i = 0; i < BATCH; i++) {
+			sender++;
+			memcpy(frame + 8, &sender, 4);
+			memcpy(frame + 24, &sender, 4);
+			frame[31] = (uint8_t)(3 + sender % 250);
+			bench_use(apus_ip_input(ip, frame, sizeof(frame), 0, now, &d));
+			bench_use(apus_ip_next_control(ip, &bytes) != NULL);
+		}
+	apus_ip_destroy(ip);
+}
+
 static void headers(struct bench_state *s, bool six, uint32_t payload_bytes)
 {
 	struct apus_ip *ip = make_sender(six);
@@ -226,6 +250,7 @@ int main(int argc, char **argv)
 	bench_register("ip/input_not_ours", input_other);
 	bench_register("ip/reassemble_64k", reassemble_64k);
 	bench_register("ip/flood_of_pieces", flood_of_pieces);
+	bench_register("ip/flood_of_arp", flood_of_arp);
 	bench_register("ip/header_64", header_64);
 	bench_register("ip/header_1472", header_1472);
 	bench_register("ip/header6_64", header6_64);

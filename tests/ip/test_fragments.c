@@ -357,7 +357,7 @@ static void forged_sources_take_the_oldest(void **state)
 	make_frames(l, false, 30000);
 	uint32_t n = l->frame_count;
 
-	/* Between two pieces of ours, fewer forged datagrams than buffers. */
+	/* Between two pieces of ours, fewer forged datagrams than buffers; all at one time, as in a burst. */
 	for (uint32_t i = 0; i < n; i++) {
 		link_input(l, 1, l->frames[i].data, l->frames[i].bytes);
 		for (uint8_t k = 0; k < 6; k++) {
