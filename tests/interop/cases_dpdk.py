@@ -116,3 +116,28 @@ for port in PORTS:
                 functools.partial(blobs, port, *pair, "0-70000:3500,100000,1048576,4194304"))
             case(f"dpdk/4-mb-loss-10/{name}", long=True)(
                 functools.partial(blobs, port, *pair, "0-70000:7000,204800,1048576", loss=10))
+
+
+def hostile(port, seconds):
+    """A stream to Cyclone DDS stays whole while host b floods the port with bad frames; memory stays where it was."""
+    count = int(100 * seconds) + 200
+    with world_of() as world:
+        sub = world.sub("cyclone", "Square", count=count, host="b", timeout=seconds + 60)
+        pub = world.pub("apus", "Square", count=count, matched=1, keep_all=True, rate=100, host="a",
+                        extra=config(world, port))
+        sub.wait_sample()
+        before = pub.process.rss_kib()
+        flood = world.start(["python3", os.path.join(os.path.dirname(__file__), "hostile_frames.py"), "vb",
+                             world.mac("a"), "10.77.0.1", str(seconds)], "hostile frames", "b")
+        sent = flood.wait(seconds + 30)[-1]
+        grown = pub.process.rss_kib() - before
+        print(f"     {sum(value for value in sent.values() if isinstance(value, int))} bad frames, memory grew by "
+              f"{grown} KiB", flush=True)
+        expect(grown < 16384, f"memory grew by {grown} KiB")
+        checks.complete(sub.finish(), count, ("RED",))
+        pub.finish()
+
+
+for port in PORTS:
+    case(f"dpdk/hostile/{port}")(functools.partial(hostile, port, 3))
+    case(f"dpdk/hostile-60-s/{port}", long=True)(functools.partial(hostile, port, 60))
