@@ -243,6 +243,28 @@ void apus_dp_cache_remove(struct apus_dp_cache *cache, uint32_t slot)
 	apus_dp_cache_abandon(cache, slot);
 }
 
+/* The oldest sample, which is the oldest of its instance as well, goes: without strays nobody moves. */
+static void remove_head(struct apus_dp_cache *cache)
+{
+	uint32_t slot = cache->head;
+	struct apus_dp_entry *e = &cache->entries[slot];
+	struct apus_dp_cache_instance *inst = &cache->instances[e->instance_idx];
+
+	if (APUS_UNLIKELY(cache->strays)) {
+		apus_dp_cache_remove(cache, slot);
+		return;
+	}
+	cache->by_seq[home(cache, e->seq)] = NONE;
+	cache->head = e->next;
+	*(e->next != NONE ? &cache->entries[e->next].prev : &cache->tail) = NONE;
+	inst->oldest = e->inst_next;
+	*(e->inst_next != NONE ? &cache->entries[e->inst_next].inst_prev : &inst->newest) = NONE;
+	inst->count--;
+	cache->count--;
+	e->seq = 0;
+	apus_dp_cache_abandon(cache, slot);
+}
+
 uint32_t apus_dp_cache_add(struct apus_dp_cache *cache, uint32_t slot,
 			   const struct apus_dp_entry *entry)
 {
@@ -266,7 +288,7 @@ uint32_t apus_dp_cache_remove_to(struct apus_dp_cache *cache, apus_seq seq)
 	uint32_t removed = 0;
 
 	while (cache->head != NONE && cache->entries[cache->head].seq <= seq) {
-		apus_dp_cache_remove(cache, cache->head);
+		remove_head(cache);
 		removed++;
 	}
 	return removed;

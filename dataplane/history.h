@@ -148,6 +148,7 @@ struct apus_dp_walk {
 	uint32_t all; /* next entry in order of reception */
 	uint32_t one; /* next entry of the present instance */
 	bool within;  /* only that instance */
+	bool any;     /* no further conditions */
 	bool take;
 	struct apus_mono now;
 };

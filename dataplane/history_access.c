@@ -5,6 +5,12 @@
  */
 #include "dataplane/history_internal.h"
 
+/** True if a select has conditions; most have none. */
+static bool has_conditions(const struct apus_dp_select *s)
+{
+	return s->instance_states | s->sample_states | s->view_states || s->stamp_max || s->match;
+}
+
 static bool wants(const struct apus_dp_select *s, const struct apus_dp_instance *i,
 		  const struct apus_dp_sample *e)
 {
@@ -104,6 +110,7 @@ int apus_dp_history_begin(struct apus_dp_history *h, const struct apus_dp_select
 	apus_dp_history_purge(h, now);
 	h->access_stamp++;
 	walk->take = take;
+	walk->any = !has_conditions(select ? select : &everything);
 	walk->now = now;
 	walk_start(h, select ? select : &everything, walk);
 	return (int)room;
@@ -136,7 +143,7 @@ bool apus_dp_history_next(struct apus_dp_history *h, const struct apus_dp_select
 	while ((idx = walk_step(h, walk)) != APUS_DP_NONE) {
 		struct apus_dp_sample *e = &h->entries[idx];
 
-		if (!wants(select, apus_dp_history_instance(h, e), e))
+		if (!walk->any && !wants(select, apus_dp_history_instance(h, e), e))
 			continue;
 		if (!is_expired(e, walk->now)) {
 			lend(h, e, loan_out);

@@ -247,18 +247,19 @@ struct apus_dp_instance *apus_dp_instances_next_occupied(const struct apus_dp_in
 	return &t->items[idx * 64 + (uint32_t)__builtin_ctzll(word)];
 }
 
-static void note_occupied(struct apus_dp_instances *t, const struct apus_dp_instance *i)
+static void note_occupied(struct apus_dp_instances *t, struct apus_dp_instance *i)
 {
 	uint32_t idx = apus_dp_instances_idx(t, i);
 	uint64_t bit = UINT64_C(1) << (idx & 63);
 
+	i->occupied = i->first != APUS_DP_NONE;
 	if (i->first != APUS_DP_NONE)
 		t->occupied[idx / 64] |= bit;
 	else
 		t->occupied[idx / 64] &= ~bit;
 }
 
-void apus_dp_instances_settle(struct apus_dp_instances *t, struct apus_dp_instance *instance)
+void apus_dp_instances_place(struct apus_dp_instances *t, struct apus_dp_instance *instance)
 {
 	bool idle = instance->first == APUS_DP_NONE && instance->pins == 0 &&
 		    (instance->writer_count == 0 || instance->state == APUS_STATE_DISPOSED);

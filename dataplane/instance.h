@@ -60,6 +60,7 @@ struct apus_dp_instance {
 
 	uint32_t idle_prev, idle_next; /* list of idle instances; valid while `idle` */
 	bool idle;
+	bool occupied; /* it has entries, as far as the table has noted */
 };
 
 /** Computes the key hash of a key; see apus_wire_key_hash(). */
@@ -159,7 +160,14 @@ bool apus_dp_instances_is_registered(const struct apus_dp_instances *t,
 				     const struct apus_dp_instance *instance, uint32_t slot);
 /** Puts an instance on or off the idle list according to its fields; after every change of samples,
  *  pins, writers or state. */
-void apus_dp_instances_settle(struct apus_dp_instances *t, struct apus_dp_instance *instance);
+void apus_dp_instances_place(struct apus_dp_instances *t, struct apus_dp_instance *instance);
+static inline void apus_dp_instances_settle(struct apus_dp_instances *t,
+					    struct apus_dp_instance *instance)
+{
+	/* One with entries, as most are between two samples of a stream, stays where it is. */
+	if (instance->first == APUS_DP_NONE || !instance->occupied || instance->idle)
+		apus_dp_instances_place(t, instance);
+}
 
 /** The next instance in the table after `idx` (APUS_DP_NONE to begin), NULL at the end. */
 struct apus_dp_instance *apus_dp_instances_next(const struct apus_dp_instances *t, uint32_t idx);

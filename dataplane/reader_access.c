@@ -41,7 +41,8 @@ static void show(struct apus_dp_reader *r, const struct apus_dp_loan *loan, stru
 {
 	const struct apus_dp_sample *e = loan->entry;
 
-	memset(out, 0, sizeof(*out));
+	out->payload = NULL;
+	out->payload_bytes = 0;
 	out->reserved = loan->entry_idx;
 	out->info = (struct apus_sample_info){
 		.writer = e->record.writer,
