@@ -32,6 +32,7 @@ struct writing {
 	char *text;
 	size_t bytes, capacity;
 	int failed;
+	struct apus_filter_error error; /* if that is APUS_EFILTER */
 };
 
 static void put_bytes(struct writing *w, const char *from, size_t bytes)
@@ -94,17 +95,35 @@ static void put_float(struct writing *w, double value)
 	}
 }
 
+/* The character of a member path that cannot be there; none: it is empty. */
+static void refuse_member(struct writing *w, size_t at, bool any)
+{
+	w->failed = APUS_EFILTER;
+	w->error = (struct apus_filter_error){.position = (uint32_t)(w->bytes + at), .length = any};
+	snprintf(w->error.reason, sizeof(w->error.reason), "%s",
+		 any ? "a member's path is made of names, '.', and '[index]'"
+		     : "a member's path is empty");
+}
+
 /* A member path is put as it is: nothing but names, dots and indices, so that it cannot be more. */
 static void put_member(struct writing *w, const char *member)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789_.[]";
 
-	if (!member || !*member || strspn(member, allowed) != strlen(member) ||
-	    strchr("0123456789.[]", member[0]))
+	size_t good;
+
+	if (!member) {
 		w->failed = APUS_EINVAL;
-	else
+		return;
+	}
+	good = strspn(member, allowed);
+	if (*member && strchr("0123456789.[]", *member))
+		good = 0;
+	if (good > 0 && member[good] == '\0')
 		put(w, member);
+	else if (!w->failed)
+		refuse_member(w, good, member[good] != '\0');
 }
 
 static void put_value(struct writing *w, const struct apus_value *v)
@@ -176,6 +195,8 @@ static int end_leaf(struct writing *w, const struct apus_type *type,
 	struct apus_predicate *p = NULL;
 	int result = finish(w, type, BINDS_LEAF, &p);
 
+	if (result == APUS_EFILTER && error_out)
+		*error_out = w->error;
 	if (result < 0)
 		return result;
 	result = apus_predicate_open(p, &filter, error_out ? error_out : &unwanted);

@@ -116,12 +116,20 @@ static bool compile(const struct apus_ctl_filter_pool *pool, struct apus_ctl_sha
 	       pool->custom(pool->custom_user, f->text, &source, f->context, &f->predicate) == 0;
 }
 
+/* Whether one more may count; see the pool's capacity. */
+static bool has_room(const struct apus_ctl_filter_pool *pool, bool replaces)
+{
+	return pool->count < pool->capacity ||
+	       (replaces && pool->count < 3 * (uint64_t)pool->capacity);
+}
+
 /* Counts a filter against the capacity, once; false: there is no room. */
-static bool count(struct apus_ctl_filter_pool *pool, struct apus_ctl_shared_filter *f)
+static bool count(struct apus_ctl_filter_pool *pool, struct apus_ctl_shared_filter *f,
+		  bool replaces)
 {
 	if (f->counted)
 		return true;
-	if (pool->count >= pool->capacity)
+	if (!has_room(pool, replaces))
 		return false;
 	f->counted = true;
 	pool->count++;
@@ -131,7 +139,7 @@ static bool count(struct apus_ctl_filter_pool *pool, struct apus_ctl_shared_filt
 static struct apus_ctl_shared_filter *get(struct apus_ctl_filter_pool *pool,
 					  const struct apus_type *type,
 					  const struct apus_wire_endpoint_record *record,
-					  uint32_t context, bool counts)
+					  uint32_t context, bool counts, bool replaces)
 {
 	struct apus_ctl_shared_filter *f, *known;
 
@@ -144,16 +152,18 @@ static struct apus_ctl_shared_filter *get(struct apus_ctl_filter_pool *pool,
 	if (!f)
 		return NULL;
 	known = find(pool, f);
-	if (!known && (!counts || pool->count < pool->capacity) && compile(pool, f, record)) {
+	if (!known && (!counts || has_room(pool, replaces)) && compile(pool, f, record)) {
 		f->next = pool->buckets[f->hash & pool->bucket_mask];
 		pool->buckets[f->hash & pool->bucket_mask] = f;
 		if (counts)
-			count(pool, f);
+			count(pool, f, replaces);
 		return f;
 	}
 	free(f->term);
 	free(f);
-	return known && counts && !count(pool, known) ? NULL : apus_ctl_filter_pool_hold(known);
+	if (known && counts && !count(pool, known, replaces))
+		return NULL;
+	return apus_ctl_filter_pool_hold(known);
 }
 
 struct apus_ctl_shared_filter *
@@ -161,15 +171,16 @@ apus_ctl_filter_pool_get_local(struct apus_ctl_filter_pool *pool, const struct a
 			       const struct apus_wire_endpoint_record *record)
 {
 	return is_builtin(pool, apus_wire_record_text(record, record->filter.class_name))
-		       ? get(pool, type, record, 0, false)
+		       ? get(pool, type, record, 0, false, false)
 		       : NULL;
 }
 
 struct apus_ctl_shared_filter *
 apus_ctl_filter_pool_get(struct apus_ctl_filter_pool *pool, const struct apus_type *type,
-			 const struct apus_wire_endpoint_record *record, uint32_t context)
+			 const struct apus_wire_endpoint_record *record, uint32_t context,
+			 bool replaces)
 {
-	return get(pool, type, record, context, true);
+	return get(pool, type, record, context, true, replaces);
 }
 
 struct apus_ctl_shared_filter *

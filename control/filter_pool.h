@@ -19,6 +19,7 @@ struct apus_ctl_shared_filter {
 	uint64_t stamp;                    /* the user's, with `id`: of the snapshot last built */
 	uint32_t id;
 	uint32_t refs;
+	uint32_t users;               /* the user's: of the references, those of matches */
 	const struct apus_type *type; /* NULL: a local reader's own, not to be found by text */
 	uint32_t context;             /* custom classes: who evaluates it; else 0 */
 	bool counted;                 /* against the pool's capacity */
@@ -39,7 +40,8 @@ struct apus_ctl_filter_pool {
 	bool no_builtin; /* DDSSQL is no class, or one of the application's */
 	struct apus_ctl_filter_limits limits;
 	/* Of local readers' filters; and a remote reader's is taken as long as all together are fewer. So what
-	 * strangers announce takes no room from the application, and there are at most twice as many. */
+	 * strangers announce takes no room from the application, and there are at most twice as many; three times,
+	 * while changed ones wait for the last snapshot with what they replace to be reclaimed. */
 	uint32_t capacity;
 	uint32_t count, own; /* all; those of local readers */
 	uint32_t bucket_mask;
@@ -53,10 +55,12 @@ int apus_ctl_filter_pool_init(struct apus_ctl_filter_pool *pool, uint32_t capaci
 void apus_ctl_filter_pool_fini(struct apus_ctl_filter_pool *pool);
 
 /** A reference to the compiled filter of a record, compiling it if it is new. context: who
- *  will evaluate it, for custom classes. NULL if the class is not known, the text does not compile, a limit is reached or memory is short. */
+ *  will evaluate it, for custom classes. replaces: it takes the place of one that nobody else has, which leaves the
+ *  pool soon: a change at the limit succeeds. NULL if the class is not known, the text does not compile, a limit is reached or memory is short. */
 struct apus_ctl_shared_filter *
 apus_ctl_filter_pool_get(struct apus_ctl_filter_pool *pool, const struct apus_type *type,
-			 const struct apus_wire_endpoint_record *record, uint32_t context);
+			 const struct apus_wire_endpoint_record *record, uint32_t context,
+			 bool replaces);
 /** The same for the filter of a local reader, as its writers' indexes want it. The reader's own form counts already,
  *  so this one does not. Built-in class only. */
 struct apus_ctl_shared_filter *

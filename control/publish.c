@@ -192,6 +192,13 @@ uint32_t apus_ctl_publisher_reclaim(struct apus_ctl_publisher *p)
 
 /* ---- filters of matches ------------------------------------------------------------------------- */
 
+static void stop_using(struct apus_ctl_publisher *p, struct apus_ctl_shared_filter *filter)
+{
+	if (filter)
+		filter->users--;
+	apus_ctl_filter_pool_drop(&p->pool, filter);
+}
+
 static void forget_filter(struct apus_ctl_publisher *p, const struct apus_ctl_match *match)
 {
 	struct match_filter *f = &p->filters[match->idx];
@@ -199,7 +206,7 @@ static void forget_filter(struct apus_ctl_publisher *p, const struct apus_ctl_ma
 	if (f->match_id != match->id)
 		return;
 	p->published[match->writer].filtered -= f->counted;
-	apus_ctl_filter_pool_drop(&p->pool, f->filter);
+	stop_using(p, f->filter);
 	memset(f, 0, sizeof(*f));
 }
 
@@ -254,6 +261,21 @@ static bool within_limit(struct apus_ctl_publisher *p, struct match_filter *f, u
 	return !f->never;
 }
 
+/* Does no other reader have the filter that a match of this one has? Looked for only if it matters. */
+static bool makes_room(const struct apus_ctl_publisher *p, const struct apus_ctl_endpoint *reader,
+		       const struct apus_ctl_shared_filter *filter)
+{
+	uint32_t users = 0;
+
+	if (!filter || !filter->counted || p->pool.count < p->pool.capacity)
+		return false;
+	for (struct apus_ctl_match *m = NULL;
+	     (m = apus_ctl_graph_next_match(p->graph, reader, m)) != NULL;)
+		users +=
+			p->filters[m->idx].match_id == m->id && p->filters[m->idx].filter == filter;
+	return users == filter->users;
+}
+
 /* The compiled filter of a match, NULL for none. Compiles when the reader's record is new. */
 static struct apus_ctl_shared_filter *filter_of(struct apus_ctl_publisher *p,
 						const struct apus_ctl_match *match,
@@ -262,9 +284,11 @@ static struct apus_ctl_shared_filter *filter_of(struct apus_ctl_publisher *p,
 {
 	struct match_filter *f = &p->filters[match->idx];
 	struct apus_ctl_shared_filter *old = f->filter;
+	bool replaces;
 
 	if (f->match_id == match->id && f->generation == reader->generation)
 		return f->filter;
+	replaces = makes_room(p, reader, old);
 	f->match_id = match->id;
 	f->generation = reader->generation;
 	f->filter = NULL;
@@ -272,15 +296,18 @@ static struct apus_ctl_shared_filter *filter_of(struct apus_ctl_publisher *p,
 		apus_wire_endpoint_record_signature(reader->record, f->signature);
 		if (within_limit(p, f, match->writer))
 			f->filter = apus_ctl_filter_pool_get(&p->pool, writer->local.type,
-							     reader->record, writer->local.context);
+							     reader->record, writer->local.context,
+							     replaces);
 		if (!f->filter)
 			apus_counter_add(&p->counters.filters_refused, 1);
 	} else if (may_index(p, writer, reader)) {
 		f->filter = apus_ctl_filter_pool_get_local(&p->pool, writer->local.type,
 							   reader->record);
 	}
+	if (f->filter)
+		f->filter->users++;
 	/* Dropped last: the same text under a new generation is not compiled again. */
-	apus_ctl_filter_pool_drop(&p->pool, old);
+	stop_using(p, old);
 	return f->filter;
 }
 

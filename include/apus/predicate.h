@@ -58,7 +58,7 @@ struct apus_value {
  * `member op value`. type: a STRUCT descriptor. member: a path as in expressions.
  * This and the following leaves return 0 with `*predicate_out` the caller's (free with
  * apus_predicate_free()); APUS_EFILTER with a reason in `*error_out` (may be NULL) if the member does not
- * exist or the value does not fit it, positions being those of the text; APUS_EINVAL for NULL arguments, an
+ * exist, is no path, or the value does not fit it, positions being those of the text; APUS_EINVAL for NULL arguments, an
  * unknown op or kind, a float that is not finite; APUS_ENOMEM.
  */
 APUS_API int apus_predicate_compare(const struct apus_type *type, const char *member,

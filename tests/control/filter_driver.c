@@ -97,7 +97,7 @@ static struct apus_ctl_shared_filter *announce(const struct apus_type *type, con
 	if (n < 0 ||
 	    apus_wire_endpoint_decode(payload, (size_t)n, false, &read) != APUS_WIRE_ACCEPT)
 		return NULL;
-	return apus_ctl_filter_pool_get(&pool, type, &read, 0);
+	return apus_ctl_filter_pool_get(&pool, type, &read, 0, false);
 }
 
 /* ---- composed in C ------------------------------------------------------------------------------- */

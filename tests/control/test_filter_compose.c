@@ -68,13 +68,50 @@ static void values_cannot_be_more(void **state)
 	expect_text(MAKE(apus_predicate_compare(&apus_shape_type, "color", APUS_EQUAL, &evil, &p,
 						NULL)),
 		    "color = ''' OR x = 5 OR color = '''");
+}
+
+/* A member path is nothing more either, and it is said which character is none of one. */
+static void members_cannot_be_more(void **state)
+{
+	static const struct {
+		const char *member;
+		uint32_t position, length;
+	} cases[] = {{"x = 1 OR x", 1, 1}, {"", 0, 0},   {"1x", 0, 1},  {".x", 0, 1},
+		     {"color'", 5, 1},     {"%0", 0, 1}, {"x\n", 1, 1}, {"[0]", 0, 1}};
+	struct apus_value value = {.kind = APUS_VALUE_MEMBER};
+	struct apus_filter_error error;
+	struct apus_predicate *p = NULL;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		memset(&error, 0xff, sizeof(error));
+		assert_int_equal(apus_predicate_compare(&apus_shape_type, cases[i].member,
+							APUS_EQUAL, &five, &p, &error),
+				 APUS_EFILTER);
+		assert_int_equal(error.position, cases[i].position);
+		assert_int_equal(error.length, cases[i].length);
+		assert_non_null(strstr(error.reason, "a member's path"));
+		/* As a value: its place in "x < …". */
+		value.text = cases[i].member;
+		assert_int_equal(apus_predicate_compare(&apus_shape_type, "x", APUS_LESS, &value,
+							&p, &error),
+				 APUS_EFILTER);
+		assert_int_equal(error.position, 4 + cases[i].position);
+		assert_int_equal(apus_predicate_between(&apus_shape_type, cases[i].member, &five,
+							&five, &p, NULL),
+				 APUS_EFILTER);
+		assert_int_equal(
+			apus_predicate_is_null(&apus_shape_type, cases[i].member, &p, &error),
+			APUS_EFILTER);
+	}
 	assert_int_equal(
-		apus_predicate_compare(&apus_shape_type, "x = 1 OR x", APUS_EQUAL, &five, &p, NULL),
+		apus_predicate_compare(&apus_shape_type, NULL, APUS_EQUAL, &five, &p, &error),
 		APUS_EINVAL);
-	evil.kind = APUS_VALUE_MEMBER;
+	value.text = NULL;
 	assert_int_equal(
-		apus_predicate_compare(&apus_shape_type, "color", APUS_EQUAL, &evil, &p, NULL),
+		apus_predicate_compare(&apus_shape_type, "x", APUS_EQUAL, &value, &p, &error),
 		APUS_EINVAL);
+	assert_null(p);
 }
 
 static void values_are_exact(void **state)
@@ -215,6 +252,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pieces_have_their_text),
 		cmocka_unit_test(values_cannot_be_more),
+		cmocka_unit_test(members_cannot_be_more),
 		cmocka_unit_test(values_are_exact),
 		cmocka_unit_test(joined_pieces_keep_their_meaning),
 		cmocka_unit_test(chains_do_not_nest),

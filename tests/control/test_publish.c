@@ -8,6 +8,8 @@
 #include "control/publish.h"
 #include "tests/control/graph_fixture.h"
 
+#include <stdio.h>
+
 struct world {
 	struct apus_ctl_graph *graph;
 	struct apus_ctl_publisher *p;
@@ -604,6 +606,64 @@ static void a_readers_own_filter_is_published_with_its_generation(void **state)
 	close_world(&w);
 }
 
+/* Who has a place keeps it through a change; whoever shares one does not gain another by changing. */
+static void a_remote_change_at_the_limit_succeeds(void **state)
+{
+	char expression[32];
+	struct world w;
+
+	(void)state;
+	prepare(&w);
+	w.config.filter_unique = 2;
+	start(&w);
+	fixture_add_participant(w.graph, 1);
+	local_writer(&w, 1, NULL);
+	local_writer(&w, 2, NULL);
+	remote_reader(&w, 1, 1, "DDSSQL", "x = 1", NULL);
+	remote_reader(&w, 2, 1, "DDSSQL", "x = 2", NULL);
+	remote_reader(&w, 3, 1, "DDSSQL", "x = 2", NULL);
+	apus_ctl_publisher_turn(w.p);
+	for (uint32_t k = 2; k < 20; k++) {
+		snprintf(expression, sizeof(expression), "x = %u", 100 + k);
+		remote_reader(&w, 1, k, "DDSSQL", expression, NULL);
+		apus_ctl_publisher_turn(w.p);
+		apus_ctl_publisher_reclaim(w.p);
+		for (uint32_t i = 1; i <= 2; i++) {
+			assert_non_null(seen(&w, i)->match[0].predicate);
+			assert_int_equal(eval(seen(&w, i)->match[0].predicate, (int32_t)(100 + k)),
+					 APUS_DP_PASS);
+		}
+		assert_int_equal(apus_ctl_publisher_filter_count(w.p), 2);
+	}
+	/* Two have the other one. */
+	remote_reader(&w, 2, 2, "DDSSQL", "x = 3", NULL);
+	apus_ctl_publisher_turn(w.p);
+	apus_ctl_publisher_reclaim(w.p);
+	assert_null(seen(&w, 1)->match[1].predicate);
+	assert_null(seen(&w, 2)->match[1].predicate);
+	assert_non_null(seen(&w, 1)->match[2].predicate);
+	/* Now one has. */
+	remote_reader(&w, 3, 2, "DDSSQL", "x = 4", NULL);
+	apus_ctl_publisher_turn(w.p);
+	apus_ctl_publisher_reclaim(w.p);
+	assert_int_equal(eval(seen(&w, 1)->match[2].predicate, 4), APUS_DP_PASS);
+	assert_int_equal(eval(seen(&w, 2)->match[2].predicate, 4), APUS_DP_PASS);
+	assert_int_equal(apus_ctl_publisher_filter_count(w.p), 2);
+	/* While nothing can be reclaimed changes stop at three times the limit. */
+	take_turn(&w, 0);
+	for (uint32_t k = 20; k < 40; k++) {
+		snprintf(expression, sizeof(expression), "x = %u", 100 + k);
+		remote_reader(&w, 1, k, "DDSSQL", expression, NULL);
+		apus_ctl_publisher_turn(w.p);
+		apus_ctl_publisher_reclaim(w.p);
+		assert_true(apus_ctl_publisher_filter_count(w.p) <= 6);
+	}
+	end_turn(&w, 0);
+	apus_ctl_publisher_turn(w.p);
+	apus_ctl_publisher_reclaim(w.p);
+	close_world(&w);
+}
+
 /* What remote readers announce takes no room from local ones; theirs is taken as long as all are fewer. */
 static void strangers_take_no_room_from_own_filters(void **state)
 {
@@ -658,6 +718,7 @@ int main(void)
 		cmocka_unit_test(what_we_cannot_filter_gets_everything),
 		cmocka_unit_test(writer_filtering_can_be_off),
 		cmocka_unit_test(the_reader_beyond_the_limit_is_never_filtered),
+		cmocka_unit_test(a_remote_change_at_the_limit_succeeds),
 		cmocka_unit_test(a_readers_own_filter_is_published_with_its_generation),
 		cmocka_unit_test(strangers_take_no_room_from_own_filters),
 	};
