@@ -5,6 +5,7 @@
  * Method: a writer of wire_pair.h with a snapshot built by hand; the test sends the readers' ACKNACKs, lets injected
  * time pass, and compares each DATA and HEARTBEAT with where it went.
  */
+#include "dataplane/writer_internal.h"
 #include "wire_pair.h"
 
 #include <setjmp.h>
@@ -26,6 +27,7 @@ static struct wire_pair pair;
 static struct wire_endpoints ends;
 static const uint8_t group_ip[4] = {239, 255, 0, 1}, ip[4] = {127, 0, 0, 1};
 static uint32_t ack_counts[READERS];
+static struct apus_dp_addr from; /* where ACKNACKs come from */
 
 struct setup {
 	int64_t delay_ns, group_delay_ns, suppression_ns;
@@ -33,6 +35,8 @@ struct setup {
 	bool grouped;
 	uint16_t vendor; /* of the readers; 0: no known one */
 	uint32_t payload_bytes;
+	uint64_t secret; /* readers have to prove themselves, and have not yet */
+	bool moved;      /* the last reader is elsewhere */
 };
 
 static struct apus_guid guid_of(uint32_t reader, uint16_t vendor)
@@ -61,7 +65,8 @@ static void publish(uint32_t count, const struct setup *o)
 		m->guid = guid_of(i, o->vendor);
 		m->match_id = 1 + i;
 		m->reliable = true;
-		m->unicast = apus_dp_addr_v4(ip, (uint16_t)(100 + i));
+		m->unicast = apus_dp_addr_v4(
+			ip, (uint16_t)(100 + i + (o->moved && i + 1 == count ? 50 : 0)));
 		if (o->grouped)
 			m->multicast = apus_dp_addr_v4(group_ip, GROUP_PORT);
 	}
@@ -81,7 +86,7 @@ static void request(uint32_t reader, apus_seq base, const apus_seq *wanted)
 		assert_true(apus_wire_seqset_add(&a.set, *wanted));
 	apus_dp_worker_take_turn(pair.a.worker);
 	assert_true(apus_dp_writer_acknack(ends.writer, &ends.writer_snapshot->match[reader].guid,
-					   &a, NULL, pair.now) &
+					   &a, from.family ? &from : NULL, pair.now) &
 		    APUS_DP_ANSWER_MATCHED);
 	apus_dp_worker_end_turn(pair.a.worker);
 }
@@ -94,6 +99,8 @@ static void open_writer(const struct setup *o)
 	struct apus_dp_worker_config *c;
 
 	memset(ack_counts, 0, sizeof(ack_counts));
+	memset(&from, 0, sizeof(from));
+	options.proof_secret = o->secret;
 	wire_pair_init(&pair, 5);
 	c = &pair.a.worker->config;
 	c->nack_delay_ns = o->delay_ns;
@@ -102,7 +109,7 @@ static void open_writer(const struct setup *o)
 	c->nack_suppression_ns = o->suppression_ns;
 	wire_endpoints_init(&pair, &ends, &options);
 	publish(READERS, o);
-	for (uint32_t i = 0; i < READERS; i++)
+	for (uint32_t i = 0; !o->secret && i < READERS; i++)
 		request(i, 1, NULL); /* it listens */
 	for (int32_t x = 1; x <= SAMPLES; x++)
 		assert_int_equal(wire_write(&pair, &ends, "RED", x, APUS_ALIVE), 0);
@@ -160,6 +167,11 @@ static void pass_to_answer(void)
 {
 	for (int i = 0; i < 12 && pair.a_to_b.head == pair.a_to_b.tail; i++)
 		pass(100 * US);
+}
+
+static struct apus_dp_writer_state *state_of(uint32_t reader)
+{
+	return apus_dp_writer_find_state(ends.writer, &ends.writer_snapshot->match[reader].guid);
 }
 
 static uint64_t suppressed(void)
@@ -426,6 +438,132 @@ static void test_group_dissolved(void **state)
 	close_writer();
 }
 
+/* Each request is one for the group; a delay of all is longer than the group's; what waits is less than its share. */
+static void test_odd_settings(void **state)
+{
+	struct setup o = grouped;
+
+	(void)state;
+	o.group_readers = 1;
+	open_writer(&o);
+	REQUEST(0, 2, 2, 3);
+	assert_string_equal(sent(), "");
+	pass(4 * MS);
+	assert_string_equal(sent(), "2@7401 3@7401");
+	close_writer();
+
+	o.group_readers = 65536;
+	open_writer(&o);
+	REQUEST(0, 3, 3);
+	REQUEST(1, 3, 3);
+	REQUEST(2, 3, 3);
+	pass(4 * MS);
+	assert_string_equal(sent(), "3@100 3@101 3@102");
+	close_writer();
+
+	o.group_readers = 2;
+	o.delay_ns = 10 * MS;
+	open_writer(&o);
+	REQUEST(0, 3, 3);
+	REQUEST(1, 3, 3);
+	pass(9 * MS);
+	assert_string_equal(sent(), "");
+	pass(3 * MS);
+	assert_string_equal(sent(), "3@7401");
+	close_writer();
+
+	/* No delay: nobody is waited for. */
+	o.delay_ns = o.group_delay_ns = 0;
+	open_writer(&o);
+	REQUEST(0, 3, 3);
+	REQUEST(1, 3, 3);
+	assert_string_equal(sent(), "3@100 3@101");
+	close_writer();
+
+	/* The longest: all within the second is taken off, and then it is there for the asking. */
+	o = grouped;
+	o.suppression_ns = APUS_NS_PER_SEC;
+	o.delay_ns = o.group_delay_ns = APUS_NS_PER_SEC;
+	open_writer(&o);
+	REQUEST(0, 3, 3);
+	pass(500 * MS);
+	REQUEST(1, 3, 3);
+	pass(490 * MS);
+	assert_string_equal(sent(), "");
+	pass(20 * MS);
+	assert_string_equal(sent(), "3@7401");
+	for (int i = 0; i < 9; i++) {
+		REQUEST(2, 3, 3);
+		pass(100 * MS);
+	}
+	assert_string_equal(sent(), "");
+	assert_int_equal(suppressed(), 9);
+	pass(200 * MS);
+	REQUEST(2, 3, 3);
+	pass(1010 * MS);
+	assert_string_equal(sent(), "3@102");
+	close_writer();
+}
+
+/* Readers that announce a group have to prove their own addresses; until all have, nothing goes to the group,
+ * whatever is asked for in the name of whom, and from where. */
+static void test_group_unproved(void **state)
+{
+	static const uint8_t elsewhere[4] = {127, 0, 0, 9};
+	struct setup o = grouped;
+	struct apus_dp_writer *w;
+	apus_seq first;
+
+	(void)state;
+	o.secret = UINT64_C(0x123456789abcdef1);
+	open_writer(&o);
+	w = ends.writer;
+	first = w->first;
+	for (uint32_t i = 0; i < READERS; i++)
+		assert_true(apus_dp_writer_unproved(w, state_of(i)));
+	/* Forged, with numbers that anybody can guess who has seen one sample. */
+	from = apus_dp_addr_v4(elsewhere, 100);
+	for (uint32_t i = 0; i < READERS; i++)
+		REQUEST(i, first, first, first + 1, first + 2);
+	pass(4 * MS);
+	assert_string_equal(sent(), "");
+	/* Two prove themselves. */
+	request(0, state_of(0)->challenge + 1, NULL);
+	request(1, state_of(1)->challenge + 1, NULL);
+	assert_false(apus_dp_writer_unproved(w, state_of(0)));
+	assert_false(apus_dp_writer_unproved(w, state_of(1)));
+	assert_true(apus_dp_writer_unproved(w, state_of(2)));
+	assert_int_equal(wire_write(&pair, &ends, "RED", 100, APUS_ALIVE), 0);
+	pass(MS);
+	(void)sent();
+	for (uint32_t i = 0; i < READERS; i++)
+		REQUEST(i, w->last, w->last);
+	pass(4 * MS);
+	assert_null(strstr(sent(), "@7401"));
+	assert_int_equal(group_repairs(), 0);
+	/* The last one as well. */
+	request(2, state_of(2)->challenge + 1, NULL);
+	assert_false(apus_dp_writer_unproved(w, state_of(2)));
+	assert_int_equal(wire_write(&pair, &ends, "RED", 101, APUS_ALIVE), 0);
+	pass(MS);
+	(void)sent();
+	REQUEST(0, w->last, w->last);
+	REQUEST(2, w->last, w->last);
+	pass(4 * MS);
+	assert_non_null(strstr(sent(), "@7401"));
+	assert_int_equal(group_repairs(), 1);
+	/* One that moves is asked again: the group is off until it has answered. */
+	o.moved = true;
+	publish(READERS, &o);
+	assert_true(apus_dp_writer_unproved(w, state_of(2)));
+	(void)sent();
+	REQUEST(0, w->last, w->last);
+	REQUEST(2, w->last, w->last);
+	pass(4 * MS);
+	assert_null(strstr(sent(), "@7401"));
+	close_writer();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -443,6 +581,8 @@ int main(void)
 		cmocka_unit_test(test_group_of_late_askers),
 		cmocka_unit_test(test_group_budget),
 		cmocka_unit_test(test_group_dissolved),
+		cmocka_unit_test(test_odd_settings),
+		cmocka_unit_test(test_group_unproved),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
