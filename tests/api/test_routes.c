@@ -662,6 +662,77 @@ static void coherent_filtered(struct run *c)
 	statuses(c, 0);
 }
 
+/* Best effort: what is left out in front of a set, in it and behind it does not make the set one with losses. */
+static void coherent_filtered_best_effort(struct run *c)
+{
+	c->wq.reliability = c->rq.reliability = APUS_BEST_EFFORT;
+	coherent_filtered(c);
+}
+
+/* Changes of state pass whatever the filter; in batches, with a filter that changes in the middle of one. */
+static void filter_lifecycle(struct run *c)
+{
+	struct item one = {.id = 1}, two = {.id = 2};
+	struct apus_writer *w;
+
+	c->wq.reliability = c->rq.reliability = APUS_BEST_EFFORT;
+	c->wq.batch_bytes = 6000;
+	c->wq.batch_delay_ns = APUS_INFINITE_NS;
+	c->wq.autodispose = false;
+	w = writer(c);
+	c->filter = "x > 5";
+	reader(c);
+	matched(c);
+	write_all(c, w, 1, 4, 7);
+	assert_int_equal(apus_dispose(w, &one), 0);
+	write_all(c, w, 2, 1, 2);
+	assert_int_equal(apus_writer_flush(w), 0);
+	take(c, c->r[0]);
+	write_all(c, w, 2, 3, 8);
+	assert_int_equal(apus_unregister(w, &two), 0);
+	write_all(c, w, 1, 3, 3);
+	assert_int_equal(apus_writer_flush(w), 0);
+	take(c, c->r[0]);
+	write_all(c, w, 1, 1, 2);
+	assert_true(apus_reader_set_filter(c->r[0], "x < 3", NULL, 0, NULL) > 0);
+	settle(c);
+	write_all(c, w, 1, 3, 3);
+	write_all(c, w, 1, 1, 1);
+	assert_int_equal(apus_writer_flush(w), 0);
+	take(c, c->r[0]);
+	statuses(c, 0);
+}
+
+/* Who owns an instance is decided among samples that pass. */
+static void filter_ownership(struct run *c)
+{
+	struct apus_writer *weak, *strong;
+
+	c->wq.ownership = c->rq.ownership = APUS_EXCLUSIVE;
+	c->wq.reliability = c->rq.reliability = APUS_BEST_EFFORT;
+	c->wq.strength = 1;
+	weak = writer(c);
+	c->wq.strength = 5;
+	strong = writer(c);
+	c->filter = "x > 10";
+	reader(c);
+	matched(c);
+	write_all(c, weak, 1, 11, 12);
+	settle(c);
+	write_all(c, strong, 1, 1, 9);
+	settle(c);
+	write_all(c, weak, 1, 13, 13);
+	take(c, c->r[0]);
+	write_all(c, strong, 1, 14, 14);
+	settle(c);
+	write_all(c, weak, 1, 15, 16);
+	settle(c);
+	write_all(c, strong, 1, 2, 3);
+	write_all(c, strong, 1, 17, 17);
+	take(c, c->r[0]);
+	statuses(c, 0);
+}
+
 static void coherent_group(struct run *c)
 {
 	struct apus_writer *a, *b;

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Content filters across vendors: announced, shown, applied at the writer, right at the reader."""
 
+import os
+
 import checks
 from lib import capture
 from lib.runner import case, equal, expect
@@ -196,3 +198,46 @@ def nothing_fastdds_reader():
 def nothing_fastdds_writer():
     """99.9 % filtered out at a Fast DDS writer; our reader."""
     almost_nothing_passes("apus", "fastdds")
+
+
+def best_effort_readers(reliable):
+    """Best-effort readers of all three behind one writer, two of them filtered at it: GAPs for these leave, each with
+    the sample that follows, everybody gets what it asked for, and an Apus reader counts nothing as lost."""
+    wanted = {"RED": [*range(41, 61), 200]}
+    words = {"count": 21, "reliable": False, "filter": "x > %0 AND x < %1 OR x = 200", "params": ("40", "61")}
+    with World() as world:
+        path, stats = world.capture(), os.path.join(world.directory, "sub.stats")
+        theirs = world.sub("fastdds", "Square", **words)
+        ours = world.sub("apus", "Square", **{**words, "count": 0}, extra=("--set", "stats.file=" + stats))
+        plain = world.sub("cyclone", "Square", count=200, reliable=False)
+        pub = world.pub("apus", "Square", count=200, rate=400, matched=3, keep_all=True, reliable=reliable,
+                        held=True)
+        for sub in (theirs, plain):
+            sub.wait_matched()
+        pub.release()
+        equal(checks.by_color(theirs.finish()), wanted, "Fast DDS's samples")
+        checks.complete(plain.finish(), 200, ("RED",))
+        ours.drain(200)
+        counted = [event["counters"] for event in world.apus("stats", stats, "--json").wait(20)
+                   if event.get("kind") == "reader" and event.get("topic") == "Square"]
+        equal(checks.by_color(ours.samples()), wanted, "our samples")
+        ours.process.stop()
+        pub.finish()
+        checks.traffic_is_clean(world, path)
+        expect(len(counted) == 1, f"readers of Square: {counted}")
+        equal(counted[0]["status.lost"], 0, "lost")
+        expect(counted[0]["reader.gaps"] >= 1, "no GAP came to our reader")
+        # The two have a GAP in front of 41 and one in front of 200 each.
+        expect(capture.count_kind(path, capture.GAP, VENDOR["apus"]) >= 4, "GAPs are missing")
+
+
+@case("filter/best-effort-readers")
+def best_effort_writer():
+    """A best-effort writer."""
+    best_effort_readers(False)
+
+
+@case("filter/best-effort-readers-reliable-writer")
+def reliable_writer():
+    """A reliable one."""
+    best_effort_readers(True)
