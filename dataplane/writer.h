@@ -191,22 +191,22 @@ struct apus_dp_writer_state {
 	uint64_t skipped_to;       /* indexed: the reader has counted what it rejected up to here */
 };
 
-/** Readers behind one address, served by one datagram. */
+/** Readers behind one address, served by one datagram. What a best-effort sample needs is one cache line. */
 struct apus_dp_destination {
 	struct apus_dp_addr addr APUS_CACHE_ALIGNED;
 	struct apus_prefix prefix;
-	struct apus_eid eid;  /* of the reader if it is the only one, else 0 */
-	bool one_participant; /* `prefix` is valid */
-	bool reliable;        /* some reader acknowledges */
-	bool best_effort;     /* some reader does not */
-	bool hash_only_dispose;
-	bool inline_qos;      /* some reader wants key hash and QoS with every sample */
-	bool filtered;        /* every reader has a predicate: a sample may stay here */
-	bool filter_info;     /* some reader's samples carry the verdict of its filter */
-	apus_seq covered;     /* best effort: up to here everything was sent there, or told of */
-	uint32_t first_state; /* some reader of it, for the heartbeat decision */
+	struct apus_eid eid;      /* of the reader if it is the only one, else 0 */
+	bool one_participant : 1; /* `prefix` is valid */
+	bool reliable : 1;        /* some reader acknowledges */
+	bool best_effort : 1;     /* some reader does not */
+	bool hash_only_dispose : 1;
+	bool inline_qos : 1;  /* some reader wants key hash and QoS with every sample */
+	bool filtered : 1;    /* every reader has a predicate: a sample may stay here */
+	bool filter_info : 1; /* some reader's samples carry the verdict of its filter */
+	apus_seq covered;     /* best effort: up to here all was sent there, or told of */
 	uint64_t visited;     /* the send that has chosen it last */
 	uint32_t first_idx, state_count; /* its readers: of writer_filtering.by_destination */
+	uint32_t first_state;            /* some reader of it, for the heartbeat decision */
 	struct apus_dp_recent repaired;  /* what a group was sent again */
 };
 
