@@ -318,7 +318,9 @@ uint32_t apus_ctl_domain_groups(const struct apus_participant *p, uint16_t port,
 /** AF_INET or AF_INET6. */
 uint16_t apus_ctl_domain_family(const struct apus_participant *p);
 
-/** domain_port.c: opens the interface that the configuration names. Errors of apus_dp_plugin_load() and port_open(). */
+/** domain_port.c: what a port is opened with. Its texts are those of `config`. */
+struct apus_dp_port_config apus_ctl_domain_port_config(const struct apus_ctl_config *config);
+/** Opens the interface that the configuration names. Errors of apus_dp_plugin_load() and port_open(). */
 int apus_ctl_domain_open_port(struct apus_participant *p, struct apus_dp_netif *netif_out,
 			      char *why, size_t why_bytes);
 /** After all its queues are closed. Without a port: nothing. */

@@ -10,10 +10,8 @@
 
 #include <stdio.h>
 
-static struct apus_dp_port_config port_config(const struct apus_participant *p)
+struct apus_dp_port_config apus_ctl_domain_port_config(const struct apus_ctl_config *c)
 {
-	const struct apus_ctl_config *c = &p->config;
-
 	return (struct apus_dp_port_config){
 		.device = c->dpdk_port,
 		.eal = c->dpdk_eal,
@@ -34,7 +32,7 @@ static struct apus_dp_port_config port_config(const struct apus_participant *p)
 int apus_ctl_domain_open_port(struct apus_participant *p, struct apus_dp_netif *netif_out,
 			      char *why, size_t why_bytes)
 {
-	struct apus_dp_port_config config = port_config(p);
+	struct apus_dp_port_config config = apus_ctl_domain_port_config(&p->config);
 	int rc = apus_dp_plugin_load(p->config.dpdk_library, why, why_bytes, &p->plugin);
 
 	if (rc != 0)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker process made of a configuration; see <apus/relay.h> and dataplane/io/relay.h. */
-#include "control/config.h"
+/*
+ * The worker process made of a configuration; see <apus/relay.h> and dataplane/io/relay.h. Its queues are sockets, or of a
+ * port that it drives without the kernel: then applications share that port's address.
+ */
+#include "control/domain.h"
 
 #include "dataplane/io/netwatch.h"
 #include "dataplane/io/relay.h"
@@ -17,6 +20,9 @@ struct apus_relay {
 	struct apus_ctl_config config;
 	struct apus_dp_relay *relay;
 	int netwatch_fd;
+	/* An interface of its own (transport = dpdk); NULL: the kernel's. */
+	const struct apus_dp_plugin *plugin;
+	struct apus_dp_port *port;
 	struct apus_dp_netif interfaces[APUS_DP_NETIF_MAX];
 	size_t interface_count;
 };
@@ -34,7 +40,7 @@ static bool has_effect(const char *name)
 	for (size_t i = 0; i < APUS_ARRAY_LENGTH(names); i++)
 		if (strcmp(name, names[i]) == 0)
 			return true;
-	return false;
+	return strncmp(name, "dpdk.", 5) == 0; /* where they have none they are refused elsewhere */
 }
 
 static int refuse_idle_settings(const struct apus_config *config, char *why, size_t why_bytes)
@@ -68,12 +74,39 @@ static int look_up(struct apus_relay *r, struct apus_dp_netif found[APUS_DP_NETI
 					   APUS_DP_NETIF_MAX, found, count_out);
 }
 
-static int fill(struct apus_relay *r, struct apus_dp_relay_config *c, char *why, size_t why_bytes)
+/* A queue on the port of this process. */
+static int open_on_port(void *user, const struct apus_dp_queue_config *q, char *why,
+			size_t why_bytes, struct apus_dp_queue **queue_out)
+{
+	struct apus_relay *r = user;
+
+	return r->plugin->queue_open(r->port, q, why, why_bytes, queue_out);
+}
+
+/* The port is the only interface then. */
+static int open_port(struct apus_relay *r, char *why, size_t why_bytes)
+{
+	struct apus_dp_port_config config = apus_ctl_domain_port_config(&r->config);
+	int rc = apus_dp_plugin_load(r->config.dpdk_library, why, why_bytes, &r->plugin);
+
+	if (rc != 0)
+		return rc;
+	/* What is held is copied before the next burst. */
+	config.hold_count = r->config.relay_applications * r->config.relay_burst;
+	rc = r->plugin->port_open(&config, why, why_bytes, &r->port);
+	if (rc != 0)
+		return rc;
+	r->interface_count = 1;
+	return r->plugin->port_netif(r->port, family_of(r), &r->interfaces[0]);
+}
+
+static void fill(struct apus_relay *r, struct apus_dp_relay_config *c)
 {
 	static const enum apus_dp_queue_kind kinds[] = {
 		[APUS_CTL_TRANSPORT_AUTO] = APUS_DP_QUEUE_AUTO,
 		[APUS_CTL_TRANSPORT_URING] = APUS_DP_QUEUE_URING,
 		[APUS_CTL_TRANSPORT_SOCKET] = APUS_DP_QUEUE_SOCKET,
+		[APUS_CTL_TRANSPORT_DPDK] = APUS_DP_QUEUE_DPDK,
 	};
 	static const enum apus_dp_relay_idle idle[] = {
 		[APUS_CTL_IDLE_POLL] = APUS_DP_RELAY_POLL,
@@ -82,10 +115,6 @@ static int fill(struct apus_relay *r, struct apus_dp_relay_config *c, char *why,
 	};
 	const struct apus_ctl_config *k = &r->config;
 
-	if (k->transport >= APUS_ARRAY_LENGTH(kinds)) {
-		snprintf(why, why_bytes, "transport: a worker process needs one of its own");
-		return APUS_EINVAL;
-	}
 	*c = (struct apus_dp_relay_config){
 		.directory = k->relay_directory,
 		.name = k->relay_name,
@@ -98,6 +127,10 @@ static int fill(struct apus_relay *r, struct apus_dp_relay_config *c, char *why,
 		.burst = k->relay_burst,
 		.interface_count = (uint32_t)r->interface_count,
 	};
+	if (r->port) {
+		c->open = open_on_port;
+		c->user = r;
+	}
 	apus_dp_queue_config_default(&c->queue);
 	c->queue.kind = kinds[k->transport];
 	c->queue.rx_buffer_count = k->rx_buffer_count;
@@ -105,7 +138,6 @@ static int fill(struct apus_relay *r, struct apus_dp_relay_config *c, char *why,
 	memcpy(c->interfaces, r->interfaces, sizeof(c->interfaces));
 	for (uint32_t i = 0; i < k->worker_count; i++)
 		c->cores[i] = i < k->worker_core_count ? k->worker_core[i] : -1;
-	return 0;
 }
 
 static int create(const struct apus_config *config, struct apus_relay *r, char *why,
@@ -117,13 +149,19 @@ static int create(const struct apus_config *config, struct apus_relay *r, char *
 	r->config = *apus_ctl_config_of(config);
 	if (rc == 0)
 		rc = refuse_idle_settings(config, why, why_bytes);
-	if (rc == 0) {
+	if (rc == 0 && r->config.transport == APUS_CTL_TRANSPORT_WORKER) {
+		snprintf(why, why_bytes, "transport: a worker process needs one of its own");
+		rc = APUS_EINVAL;
+	}
+	if (rc == 0 && r->config.transport == APUS_CTL_TRANSPORT_DPDK) {
+		rc = open_port(r, why, why_bytes);
+	} else if (rc == 0) {
 		/* Watched first, so that no change falls between. */
 		r->netwatch_fd = apus_dp_netwatch_open();
 		rc = look_up(r, r->interfaces, &r->interface_count, why, why_bytes);
 	}
 	if (rc == 0)
-		rc = fill(r, &c, why, why_bytes);
+		fill(r, &c);
 	if (rc == 0)
 		rc = apus_dp_relay_create(&c, why, why_bytes, &r->relay);
 	return rc;
@@ -258,6 +296,8 @@ void apus_relay_destroy(struct apus_relay *relay)
 	if (!relay)
 		return;
 	apus_dp_relay_destroy(relay->relay);
+	if (relay->port)
+		relay->plugin->port_close(relay->port);
 	apus_dp_netwatch_close(relay->netwatch_fd);
 	free(relay);
 }

@@ -14,8 +14,8 @@ import time
 
 import checks
 from lib.process import Failure
-from lib.runner import case, equal, expect
-from lib.world import World
+from lib.runner import Skip, case, equal, expect
+from lib.world import Paths, World
 
 COUNT = 300
 
@@ -106,6 +106,34 @@ for vendor in ("cyclone", "fastdds"):
     case(f"worker/loss-10/{vendor}")(functools.partial(exchange, vendor, 10))
 case("worker/exchange-two-threads")(
     functools.partial(exchange, "cyclone", 0, "worker.count=2", "transport=socket"))
+
+
+@case("worker/dpdk")
+def dpdk():
+    """The worker process drives the interface without the kernel, and three applications share its address: two talk to
+    the peer, and two to each other."""
+    library = os.path.join(Paths.build, "dpdk", "libapus-dpdk.so")
+    if not os.path.exists(library):
+        raise Skip("built without DPDK")
+    with World(two_hosts=True) as world:
+        done = subprocess.run(world.prefix("a") + ["ip", "addr", "flush", "dev", "va"],
+                              capture_output=True, text=True, timeout=10)
+        equal(done.returncode, 0, "the kernel gives the address up")
+        behind = Behind(world, "transport=dpdk", "dpdk.port=net_af_packet0,iface=va,qdisc_bypass=1",
+                        "dpdk.address=10.77.0.1/24", "dpdk.partial_checksums=accept",
+                        "dpdk.library=" + library, "worker.idle=pause")
+        there = world.sub("cyclone", "Square", count=COUNT, timeout=60)
+        here = world.sub("apus", "Circle", host="a", count=COUNT, timeout=60, extra=behind.extra)
+        beside = world.sub("apus", "Square", host="a", count=COUNT, timeout=60, extra=behind.extra)
+        out = world.pub("apus", "Square", count=COUNT, matched=2, keep_all=True,
+                        extra=behind.extra)
+        back = world.pub("cyclone", "Circle", host="b", count=COUNT, matched=1, keep_all=True,
+                         settle=1, timeout=60)
+        for sub in (there, here, beside):
+            checks.complete(sub.finish(80), COUNT, ("RED",))
+        out.finish(60)
+        back.finish(60, code=None)
+        behind.end()
 
 
 @case("worker/one-host")
