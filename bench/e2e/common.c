@@ -102,8 +102,8 @@ static void parse_sizes(const char *text, struct options *o)
 static const char *parse_transport(const char *text)
 {
 	if (strcmp(text, "auto") != 0 && strcmp(text, "io_uring") != 0 &&
-	    strcmp(text, "socket") != 0)
-		refuse(text, "not auto, io_uring or socket");
+	    strcmp(text, "socket") != 0 && strcmp(text, "worker") != 0)
+		refuse(text, "not auto, io_uring, socket or worker");
 	return text;
 }
 
