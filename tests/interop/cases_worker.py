@@ -103,8 +103,8 @@ def exchange(peer, loss, *settings):
 
 for vendor in ("cyclone", "fastdds"):
     case(f"worker/exchange/{vendor}")(functools.partial(exchange, vendor, 0))
-    case(f"worker/loss-10/{vendor}")(functools.partial(exchange, vendor, 10))
-case("worker/exchange-two-threads")(
+    case(f"worker/loss-10/{vendor}", long=vendor != "cyclone")(functools.partial(exchange, vendor, 10))
+case("worker/exchange-two-threads", long=True)(
     functools.partial(exchange, "cyclone", 0, "worker.count=2", "transport=socket"))
 
 
@@ -224,7 +224,7 @@ def worker_is_killed(peer):
 
 
 for vendor in ("cyclone", "fastdds"):
-    case(f"worker/worker-is-killed/{vendor}")(functools.partial(worker_is_killed, vendor))
+    case(f"worker/worker-is-killed/{vendor}", long=vendor != "cyclone")(functools.partial(worker_is_killed, vendor))
 
 
 @case("worker/nobody-there")
