@@ -44,12 +44,13 @@ class Servers:
     def names(self):
         return [f"{self.address}:{port}" for port in PORTS[:self.count]]
 
-    def extra(self, impl, *settings):
+    def extra(self, impl, *settings, typed=False):
         """Options of the apus command; the peers have their environment."""
         if impl != "apus":
             return ()
         words = ("multicast=off", "discovery.servers=" + ",".join(self.names())) + settings
-        return tuple(word for setting in words for word in ("--set", setting))
+        return tuple(word for setting in words for word in ("--set", setting)) + \
+            (("--type", "ShapeType") if typed else ())
 
 
 def meet(world, servers):
@@ -64,7 +65,8 @@ def exchange(pub_impl, sub_impl, servers=1):
         path = world.capture()
         servers = Servers(world, servers)
         meet(world, servers)
-        sub = world.sub(sub_impl, "Square", count=COUNT, extra=servers.extra(sub_impl))
+        # Without a type `apus sub` would look around for one first, for as long as the peer needs to match.
+        sub = world.sub(sub_impl, "Square", count=COUNT, extra=servers.extra(sub_impl, typed=True))
         pub = world.pub(pub_impl, "Square", count=COUNT, matched=1, keep_all=True,
                         extra=servers.extra(pub_impl))
         begun = time.monotonic()
