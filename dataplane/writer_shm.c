@@ -337,14 +337,16 @@ void apus_dp_writer_serve_shm(struct apus_dp_writer *w, struct apus_mono now)
 
 		if (!s->shm)
 			continue;
-		if (s->shm->cursor < w->sent) {
+		if (s->shm->cursor < w->sent)
 			advance(w, s);
-			publish(s->shm);
-		}
 		if (!s->reliable)
 			s->acked = s->shm->cursor;
 		pending |= s->acked < w->sent;
 	}
+	/* Telling a reader waits until what was written for it is in the cache; so all are written to first. */
+	for (uint32_t i = 0; i < w->match_count; i++)
+		if (w->states[w->order[i]].shm)
+			publish(w->states[w->order[i]].shm);
 	if (pending && !apus_dp_timer_armed(&w->shm_timer))
 		apus_dp_wheel_arm(&w->worker->wheel, &w->shm_timer, apus_mono_add(now, LOOK_NS));
 }
