@@ -107,7 +107,7 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	     transport,
 	     "How datagrams are moved; auto takes io_uring where the system permits it, dpdk drives an "
 	     "interface without the kernel, worker has a process of this host do it, `apus worker` "
-	     "(docs/transports.md)."),
+	     "(docs/dpdk.md)."),
 	NUMBER("rx.buffers", "", "128", "16…16384", 16, 16384, rx_buffer_count,
 	       "Receive buffers of each queue; rounded up to a power of two."),
 	NUMBER("socket.send_bytes", "bytes", "0", "0…1073741824", 0, 1073741824, socket_send_bytes,

@@ -16,16 +16,16 @@
 
 static struct apus_dp_port_config good(void)
 {
-	return (struct apus_dp_port_config){.device = "net_af_packet0,iface=va,qdisc_bypass=1",
-					    .eal = "",
-					    .address = "10.77.0.1/24",
-					    .gateway = "10.77.0.9",
-					    .ipv6 = "fd00::1/64",
-					    .neighbours =
-						    "10.77.0.2=02:00:00:00:00:0a,10.77.0.3=0a:1b:2c:3d:4e:5f",
-					    .vlan = 7,
-					    .mtu_bytes = 1400,
-					    .multicast_ttl = 1};
+	return (struct apus_dp_port_config){
+		.device = "net_af_packet0,iface=va,qdisc_bypass=1",
+		.eal = "",
+		.address = "10.77.0.1/24",
+		.gateway = "10.77.0.9",
+		.ipv6 = "fd00::1/64",
+		.neighbours = "10.77.0.2=02:00:00:00:00:0a,10.77.0.3=0a:1b:2c:3d:4e:5f",
+		.vlan = 7,
+		.mtu_bytes = 1400,
+		.multicast_ttl = 1};
 }
 
 static int parse(const struct apus_dp_port_config *c, struct apus_dpdk_settings *s, char why[128])
@@ -60,7 +60,8 @@ static void all_of_it_is_parsed(void **state)
 static void a_pci_address_is_known(void **state)
 {
 	static const char *const good_names[] = {"0000:3b:00.0", "3b:00.1", "0000:3b:00.0,x=1"};
-	static const char *const bad_names[] = {"", ",", "eth0", "0000:3b:00", "0000:3b:00.0x", "pci"};
+	static const char *const bad_names[] = {"",   ",", "eth0", "0000:3b:00", "0000:3b:00.0x",
+						"pci"};
 	static struct apus_dpdk_settings s;
 	struct apus_dp_port_config c = good();
 	char why[128];
@@ -92,11 +93,11 @@ static void refused(const char *name, size_t offset, const char *const *texts, s
 	}
 }
 
-#define REFUSED(field, ...)                                                            \
-	do {                                                                           \
-		static const char *const texts[] = {__VA_ARGS__};                      \
-		refused("dpdk." #field, offsetof(struct apus_dp_port_config, field), \
-			texts, sizeof(texts) / sizeof(texts[0]));                      \
+#define REFUSED(field, ...)                                                                 \
+	do {                                                                                \
+		static const char *const texts[] = {__VA_ARGS__};                           \
+		refused("dpdk." #field, offsetof(struct apus_dp_port_config, field), texts, \
+			sizeof(texts) / sizeof(texts[0]));                                  \
 	} while (0)
 
 static void faults_are_refused_by_name(void **state)
@@ -107,9 +108,10 @@ static void faults_are_refused_by_name(void **state)
 		"1010101010101010101010101010101010101010101010101010101010101010/24");
 	REFUSED(ipv6, "fd00::1", "fd00::1/129", "fd00::g/64", "10.0.0.1/24");
 	REFUSED(gateway, "x", "10.77.0", "10.77.0.9/24");
-	REFUSED(neighbours, "10.77.0.2", "10.77.0.2=", "=02:00:00:00:00:02", "10.77.0.2=02:00:00:00:00",
-		"10.77.0.2=02:00:00:00:00:02:03", "10.77.0.2=01:00:5e:00:00:01",
-		"10.77.0.2=02:00:00:00:00:02,", "10.77.0.2=02:00:00:00:00:-2");
+	REFUSED(neighbours, "10.77.0.2", "10.77.0.2=", "=02:00:00:00:00:02",
+		"10.77.0.2=02:00:00:00:00", "10.77.0.2=02:00:00:00:00:02:03",
+		"10.77.0.2=01:00:5e:00:00:01", "10.77.0.2=02:00:00:00:00:02,",
+		"10.77.0.2=02:00:00:00:00:-2");
 }
 
 static void an_address_is_needed(void **state)
