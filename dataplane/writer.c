@@ -364,8 +364,6 @@ int apus_dp_writer_write(struct apus_dp_writer *writer, uint32_t slot,
 		apus_dp_writer_wrote(writer, instance_idx, change->kind, now);
 	if (displaced)
 		apus_counter_add(&writer->counters.displaced, displaced);
-	if (change->payload_bytes > writer->worker->config.fragment_bytes)
-		apus_dp_writer_pace_note(writer, change->payload_bytes, now);
 	hold(writer, change->payload_bytes, change->more, now);
 	return 0;
 }

@@ -275,9 +275,6 @@ struct apus_dp_writer {
 	 * but the first fragment. Byte i of the payload is outside[i - outside_at]. NULL: the slot has it all. */
 	const uint8_t *outside;
 	uint32_t outside_slot, outside_at;
-	/* Large samples that came faster, in a row, than pacing could send them, and when the latest did. */
-	uint32_t poured_count;
-	struct apus_mono poured_at;
 	uint32_t suspended;     /* > 0: everything is held until resumed */
 	uint64_t written_bytes; /* payload of all samples ever written */
 	apus_seq min_acked;     /* lowest `acked` of those who owe; `sent` without any */

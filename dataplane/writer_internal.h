@@ -332,9 +332,6 @@ uint32_t apus_dp_writer_fragment_count(const struct apus_dp_writer *w, uint32_t 
 void apus_dp_writer_put_fragment(struct apus_dp_writer *w, uint32_t slot, uint32_t n,
 				 const struct apus_dp_destination *destination);
 
-/** writer_pace.c: a large sample is being written. */
-void apus_dp_writer_pace_note(struct apus_dp_writer *w, uint32_t payload_bytes,
-			      struct apus_mono now);
 /** writer_pace.c: sends the beginning of a large sample to a destination whose readers are all best-effort; the
  *  rest follows by the timer. */
 void apus_dp_writer_pace_begin(struct apus_dp_writer *w, uint32_t slot, uint32_t destination,

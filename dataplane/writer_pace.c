@@ -5,9 +5,7 @@
  * Nobody asks for what a full socket buffer of 212,992 bytes has dropped, and without one fragment the sample is lost. So
  * no more leaves at a time than such a buffer holds, and no more than a reader empties: `pace_bytes` each time the timer
  * fires, every 1 to 2 ms, and half as much again at once in the beginning. A writer that is faster finds the rest of its sample unsent when it writes the next: then the rest leaves at once,
- * before it can be displaced. The same at the end of the writer. After some samples in a row that came much faster
- * than portions could have left it sends them whole, which is no more at a time than those rests were, and spares the
- * copies of them (writer_takes_outside).
+ * before it can be displaced. The same at the end of the writer.
  *
  * A destination is served by the state of its first reader: `rest_seq`, `rest_fragment`. What has an unsent rest stays in the
  * history, and is not acknowledged. A destination with a reliable reader is writer_frag.c's: there the best-effort
@@ -39,24 +37,6 @@ static void portion(struct apus_dp_writer *w, struct apus_dp_writer_state *s, ui
 		s->rest_seq = 0;
 }
 
-/* So many samples in a row make a stream … */
-#define POURED_MIN 8
-/* … if each comes within this part of the time that portions would take at best. */
-#define POURED_PART 4
-
-void apus_dp_writer_pace_note(struct apus_dp_writer *w, uint32_t payload_bytes,
-			      struct apus_mono now)
-{
-	uint32_t portions = payload_bytes / (w->worker->config.pace_bytes + 1);
-	int64_t paced_ns = portions * APUS_DP_WRITER_PACE_NS;
-	bool fast = now.ns - w->poured_at.ns < paced_ns / POURED_PART;
-
-	w->poured_at = now;
-	w->poured_count = !fast                          ? 0
-			  : w->poured_count < POURED_MIN ? w->poured_count + 1
-							 : POURED_MIN;
-}
-
 void apus_dp_writer_pace_begin(struct apus_dp_writer *w, uint32_t slot, uint32_t destination,
 			       struct apus_mono now)
 {
@@ -66,9 +46,7 @@ void apus_dp_writer_pace_begin(struct apus_dp_writer *w, uint32_t slot, uint32_t
 		portion(w, s, UINT64_MAX);
 	s->rest_seq = w->cache.entries[slot].seq;
 	s->rest_fragment = 1;
-	portion(w, s,
-		w->poured_count >= POURED_MIN ? UINT64_MAX
-					      : (uint64_t)w->worker->config.pace_bytes * 3 / 2);
+	portion(w, s, (uint64_t)w->worker->config.pace_bytes * 3 / 2);
 	if (s->rest_seq == 0)
 		return;
 	w->paces = true;
