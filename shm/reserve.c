@@ -19,6 +19,8 @@
 /* Above this size a piece fills pages by itself. */
 #define PIECE_BYTES_MAX ((size_t)16384)
 #define SIZES           (PIECE_BYTES_MAX / UNIT_BYTES)
+/* More is a mistake, and no allocator need be asked; sanitizers end the process that does. */
+#define BYTES_MAX ((size_t)1 << 39)
 
 struct apus_shm_shelf {
 	char *base;
@@ -118,7 +120,7 @@ int apus_shm_reserve(size_t bytes, unsigned flags, struct apus_shm_reserve *rese
 	int rc;
 
 	*reserve_out = (struct apus_shm_reserve){0};
-	if (bytes == 0 || bytes > SIZE_MAX / 2)
+	if (bytes == 0 || bytes > BYTES_MAX)
 		return APUS_ENOMEM;
 	rc = bytes <= PIECE_BYTES_MAX
 		     ? take_piece((bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES, reserve_out)
