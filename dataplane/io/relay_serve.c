@@ -210,6 +210,8 @@ static void answer_group(struct apus_dp_relay_client *c, const struct apus_shm_m
 /* Takes messages off the connection. False: it said nonsense. */
 static bool hear(struct apus_dp_relay_client *c)
 {
+	bool failed = false;
+
 	for (int i = 0; i < MESSAGES_AT_ONCE; i++) {
 		struct apus_shm_message m;
 		int rc = apus_shm_receive(c->fd, &m);
@@ -218,6 +220,12 @@ static bool hear(struct apus_dp_relay_client *c)
 		if (rc == APUS_EAGAIN) {
 			c->spoken = false;
 			return true;
+		}
+		if (rc == APUS_ECLOSED && !failed) {
+			/* Who closes with a bell unread resets the connection: the kernel tells that once, before what
+			 * was said last. */
+			failed = true;
+			continue;
 		}
 		if (rc == APUS_ECLOSED) {
 			c->gone = true;
