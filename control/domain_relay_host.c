@@ -91,8 +91,8 @@ static int open_port(struct apus_relay *r, char *why, size_t why_bytes)
 
 	if (rc != 0)
 		return rc;
-	/* What is held is copied before the next burst. */
-	config.hold_count = r->config.relay_applications * r->config.relay_burst;
+	/* A burst for each of two queues of every application: what is held is copied before the next one. */
+	config.hold_count = 2 * r->config.relay_applications * r->config.relay_burst;
 	rc = r->plugin->port_open(&config, why, why_bytes, &r->port);
 	if (rc != 0)
 		return rc;
@@ -133,7 +133,7 @@ static void fill(struct apus_relay *r, struct apus_dp_relay_config *c)
 	}
 	apus_dp_queue_config_default(&c->queue);
 	c->queue.kind = kinds[k->transport];
-	c->queue.rx_buffer_count = k->rx_buffer_count;
+	c->queue.rx_buffer_count = r->port ? k->relay_burst : k->rx_buffer_count;
 	c->queue.lazy_memory = true;
 	memcpy(c->interfaces, r->interfaces, sizeof(c->interfaces));
 	for (uint32_t i = 0; i < k->worker_count; i++)
