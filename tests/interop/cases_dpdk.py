@@ -20,6 +20,8 @@ from lib.world import Paths, World
 PORTS = {"af_packet": "net_af_packet0,iface=va,qdisc_bypass=1", "af_xdp": "net_af_xdp0,iface=va,busy_budget=0"}
 PEERS = ("cyclone", "fastdds")
 COUNT = 200
+# Every driver, peer and direction once without --long.
+SHORT = ("af_packet/apus-to-cyclone", "af_xdp/fastdds-to-apus")
 
 
 def library():
@@ -108,7 +110,7 @@ for port in PORTS:
     for peer in PEERS:
         for pair in both_ways(peer):
             name = f"{port}/{pair[0]}-to-{pair[1]}"
-            case(f"dpdk/shapes/{name}")(functools.partial(shapes, port, *pair))
+            case(f"dpdk/shapes/{name}", long=name not in SHORT)(functools.partial(shapes, port, *pair))
             case(f"dpdk/loss-10/{name}", long=True)(functools.partial(shapes, port, *pair, loss=10))
             case(f"dpdk/unicast/{name}", long=True)(
                 functools.partial(shapes, port, *pair, more=("multicast=off", "peers=10.77.0.2")))
@@ -139,5 +141,5 @@ def hostile(port, seconds):
 
 
 for port in PORTS:
-    case(f"dpdk/hostile/{port}")(functools.partial(hostile, port, 3))
+    case(f"dpdk/hostile/{port}", long=port != "af_xdp")(functools.partial(hostile, port, 3))
     case(f"dpdk/hostile-60-s/{port}", long=True)(functools.partial(hostile, port, 60))
