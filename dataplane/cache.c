@@ -254,7 +254,7 @@ static void remove_head(struct apus_dp_cache *cache)
 		apus_dp_cache_remove(cache, slot);
 		return;
 	}
-	cache->by_seq[home(cache, e->seq)] = NONE;
+	put(cache, home(cache, e->seq), NONE);
 	cache->head = e->next;
 	*(e->next != NONE ? &cache->entries[e->next].prev : &cache->tail) = NONE;
 	inst->oldest = e->inst_next;
