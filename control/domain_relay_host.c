@@ -91,8 +91,8 @@ static int open_port(struct apus_relay *r, char *why, size_t why_bytes)
 
 	if (rc != 0)
 		return rc;
-	/* A burst for each of two queues of every application: what is held is copied before the next one. */
-	config.hold_count = 2 * r->config.relay_applications * r->config.relay_burst;
+	/* A burst for as many queues as there may be applications: what is held is copied before the next one. */
+	config.hold_count = r->config.relay_applications * r->config.relay_burst;
 	rc = r->plugin->port_open(&config, why, why_bytes, &r->port);
 	if (rc != 0)
 		return rc;
