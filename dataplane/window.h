@@ -37,8 +37,8 @@
  * than the window are counted only when a later DATA or HEARTBEAT confirms them.
  *
  * Best effort (window_best_effort.c). Numbers only rise, and what a sample skips is lost, but for what a GAP named
- * before it. A GAP moves nothing: it is remembered until a sample follows it. So one that lies costs nothing,
- * however far it reaches: a sample that it names takes it back.
+ * before it. A GAP moves nothing: it is remembered until a sample from behind its end follows. So one that lies costs
+ * nothing, however far it reaches: a sample that it names takes it back, and one below it is not excused.
  */
 #ifndef APUS_DATAPLANE_WINDOW_H
 #define APUS_DATAPLANE_WINDOW_H
@@ -93,7 +93,8 @@ struct apus_dp_window {
 	apus_seq highest;            /* readable; 0 = none known */
 	apus_seq delivered_end;      /* one above the highest number delivered or first owed */
 	apus_seq far_first, far_end; /* best effort: the GAP that is remembered */
-	uint64_t skipped; /* best effort: numbers below far_first that earlier ones named */
+	uint64_t skipped;     /* best effort: numbers below far_first that other ones named… */
+	apus_seq skipped_end; /* …and where the last of those ended */
 	apus_seq jump_from, jump_to; /* the earliest large jump not confirmed yet; 0 = none */
 	uint32_t since_jump;         /* numbers delivered since, up to NUMBERS */
 	bool denied;                 /* a HEARTBEAT is to tell whether there was that jump */

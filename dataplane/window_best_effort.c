@@ -3,8 +3,9 @@
  * The sequence window of a best-effort match: what a sample skips is lost, unless GAPs said that it is irrelevant
  * (a writer that filters sends them in front of the next sample that passes).
  *
- * Remembered are the range that was named last, [far_first, far_end), and of those below it how many numbers
- * they had. Nothing is remembered below `next`, nor across a sample that a range names: then that was a lie.
+ * Remembered are one range, [far_first, far_end), and of earlier ones below it how many numbers they had and where
+ * the last of them ended. They excuse nothing to a sample below that end, for then it is not known how many of them lie
+ * below the sample. Nothing is remembered below `next`, nor across a sample that the range names: then that was a lie.
  * The later of two ranges is believed where they contradict each other.
  */
 #include "dataplane/window.h"
@@ -21,19 +22,39 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+static void forget(struct apus_dp_window *w)
+{
+	w->far_first = w->far_end = 0;
+	w->skipped = 0;
+	w->skipped_end = 0;
+}
+
+/* [first, end) below the range that is remembered; only their number is kept. */
+static void remember_below(struct apus_dp_window *w, apus_seq first, apus_seq end)
+{
+	if (first < w->skipped_end)
+		w->skipped = 0;
+	w->skipped += (uint64_t)(end - first);
+	w->skipped_end = end;
+}
+
 static void remember(struct apus_dp_window *w, apus_seq first, apus_seq end)
 {
 	if (first < w->next)
 		first = w->next;
 	if (first >= end)
 		return;
-	if (end < w->far_end) {
-		w->skipped = 0; /* the one before claims more than it can know */
-	} else if (first <= w->far_end) {
-		first = seq_min(first, w->far_first);
-	} else {
-		w->skipped += (uint64_t)(w->far_end - w->far_first);
+	if (end <=
+	    w->far_first) { /* overtaken by the one above, or that one is a lie: room for both */
+		remember_below(w, first, end);
+		return;
 	}
+	if (first > w->far_end)
+		remember_below(w, w->far_first, w->far_end);
+	else if (end >= w->far_end)
+		first = seq_min(first, w->far_first);
+	if (first < w->skipped_end)
+		w->skipped = 0;
 	w->far_first = first;
 	w->far_end = end;
 }
@@ -53,7 +74,7 @@ void apus_dp_window_note_gap(struct apus_dp_window *w, apus_seq start,
 
 uint64_t apus_dp_window_skips(const struct apus_dp_window *w, apus_seq seq)
 {
-	uint64_t n, named = w->skipped;
+	uint64_t n, named = seq >= w->skipped_end ? w->skipped : 0;
 
 	if (!w->started || seq <= w->next)
 		return 0;
@@ -66,12 +87,12 @@ uint64_t apus_dp_window_skips(const struct apus_dp_window *w, apus_seq seq)
 void apus_dp_window_pass(struct apus_dp_window *w, apus_seq seq)
 {
 	apus_dp_window_add_lost(&w->lost, apus_dp_window_skips(w, seq));
-	if (seq >= w->far_first) {
-		w->far_first = w->far_end = 0;
+	if (seq >= w->far_first)
+		forget(w);
+	else if (seq >= w->skipped_end)
 		w->skipped = 0;
-	} else if (w->started) {
-		w->skipped -= least(w->skipped, (uint64_t)(seq - w->next));
-	}
+	else
+		w->skipped = least(w->skipped, (uint64_t)(w->skipped_end - seq - 1));
 	w->started = true;
 	if (seq > w->highest)
 		w->highest = seq;

@@ -2,7 +2,8 @@
 /*
  * Goal: a cache of two slot sizes keeps each payload where it belongs, whatever is displaced in between.
  * Method: payloads below, at and above the boundary are written, displaced, found and checked byte by byte;
- * running out of one size, or of a size that does not exist, is refused and repaired by a removal.
+ * running out of one size, or of a size that does not exist, is refused and repaired by a removal;
+ * and the index by number is looked at while samples leave by the head.
  */
 #include "dataplane/cache.h"
 
@@ -119,12 +120,33 @@ static void without_a_small_size_there_is_one(void **state)
 	assert_int_equal(apus_dp_cache_init(&c, &wrong, 0), APUS_EINVAL);
 }
 
+/* Samples leave by the head as they are acknowledged, many times around the index: what is there is found, what is not is not. */
+static void the_index_stays_right_as_samples_leave(void **state)
+{
+	struct apus_dp_cache c;
+
+	(void)state;
+	open_cache(&c, 0);
+	for (apus_seq seq = 1; seq <= 1000; seq++) {
+		put(&c, (uint32_t)seq % SAMPLES, seq, SMALL);
+		check(&c, seq, SMALL);
+		if (seq % 3 == 0)
+			assert_true(apus_dp_cache_remove_to(&c, seq - 1) > 0);
+		for (apus_seq gone = seq - (seq % 3) - 1; gone > 0 && gone > seq - 20; gone--)
+			assert_int_equal(apus_dp_cache_find(&c, gone), APUS_SHM_NO_SLOT);
+		assert_int_equal(apus_dp_cache_find(&c, seq + 1), APUS_SHM_NO_SLOT);
+	}
+	assert_int_equal(c.count, 2);
+	apus_dp_cache_fini(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(small_and_large_payloads_do_not_disturb_each_other),
 		cmocka_unit_test(each_size_can_fill_the_whole_cache),
 		cmocka_unit_test(without_a_small_size_there_is_one),
+		cmocka_unit_test(the_index_stays_right_as_samples_leave),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -657,6 +657,48 @@ static void best_effort_forged_gaps(void **state)
 	assert_int_equal(apus_dp_window_check(&w, APUS_DP_SEQ_MAX + 1), APUS_DP_SEQ_BEYOND);
 }
 
+/** Ranges that lie above the sample excuse nothing to it, nor to those that follow, however many there are. */
+static void best_effort_gaps_beyond(void **state)
+{
+	const apus_seq far = (apus_seq)1 << 40;
+	struct apus_wire_seqset bit = {.base = 2 * far, .num_bits = 1, .bitmap = {0x80000000}};
+	struct apus_dp_window w = best_effort_at_10();
+
+	(void)state;
+	gap(&w, far, 2 * far);
+	gap(&w, (apus_seq)1 << 62, ((apus_seq)1 << 62) + 1);
+	pass(&w, 1000, 989);
+	for (apus_seq seq = 2000; seq <= 100000; seq += 1000)
+		pass(&w, seq, 999);
+	/* True ones go on counting below them. */
+	gap(&w, 100001, 100007);
+	pass(&w, 100009, 2);
+	gap(&w, 100010, 100013);
+	gap(&w, 100014, 100016);
+	pass(&w, 100016, 1);
+
+	w = best_effort_at_10();
+	assert_false(apus_dp_window_gap(&w, far, &bit));
+	pass(&w, 110, 99);
+
+	/* Only what is below the sample may excuse it; the rest stays for the next. */
+	w = best_effort_at_10();
+	gap(&w, 25, 30);
+	gap(&w, 35, 40);
+	pass(&w, 22, 11);
+	pass(&w, 40, 7); /* 23, 24, 30…34 */
+	/* Nothing is counted twice when a range takes in others. */
+	gap(&w, 43, 48);
+	gap(&w, 53, 58);
+	gap(&w, 43, 58);
+	pass(&w, 59, 3); /* 41, 42, 58 */
+	/* One that another has overtaken counts beside it. */
+	gap(&w, 70, 75);
+	gap(&w, 60, 65);
+	pass(&w, 66, 1);
+	pass(&w, 75, 3); /* 67…69 */
+}
+
 /** A writer that filters, each of whose datagrams, a GAP and a sample, may be lost: then what it spoke of is. With
  *  forged GAPs between them every sample is taken all the same, and no more than that is lost. */
 static void best_effort_stream(bool forged)
@@ -1069,6 +1111,7 @@ int main(void)
 		cmocka_unit_test(best_effort),
 		cmocka_unit_test(best_effort_gaps_before_samples),
 		cmocka_unit_test(best_effort_forged_gaps),
+		cmocka_unit_test(best_effort_gaps_beyond),
 		cmocka_unit_test(best_effort_random),
 		cmocka_unit_test(random_operations),
 		cmocka_unit_test(runs),
