@@ -789,7 +789,7 @@ static int install_filter(struct apus_participant *p, struct apus_reader *r,
 
 	if (rc == 0)
 		rc = apus_ctl_publisher_reserve_filter(p->publisher, r->endpoint, predicate,
-						       &reserved);
+						       p->scratch, &reserved);
 	if (rc < 0) {
 		apus_ctl_filter_free(predicate);
 		return rc;

@@ -86,11 +86,26 @@ static struct apus_ctl_shared_filter *find(const struct apus_ctl_filter_pool *po
 {
 	struct apus_ctl_shared_filter *f = pool->buckets[like->hash & pool->bucket_mask];
 
-	while (f && (f->type != like->type || f->context != like->context ||
-		     f->text_bytes != like->text_bytes ||
+	while (f && (f == like || f->own != like->own || f->type != like->type ||
+		     f->context != like->context || f->text_bytes != like->text_bytes ||
 		     memcmp(f->text, like->text, f->text_bytes) != 0))
 		f = f->next;
 	return f;
+}
+
+static void link_in(struct apus_ctl_filter_pool *pool, struct apus_ctl_shared_filter *f)
+{
+	f->next = pool->buckets[f->hash & pool->bucket_mask];
+	pool->buckets[f->hash & pool->bucket_mask] = f;
+}
+
+static void unlink_from(struct apus_ctl_filter_pool *pool, struct apus_ctl_shared_filter *f)
+{
+	struct apus_ctl_shared_filter **link = &pool->buckets[f->hash & pool->bucket_mask];
+
+	while (*link != f)
+		link = &(*link)->next;
+	*link = f->next;
 }
 
 static bool compile(const struct apus_ctl_filter_pool *pool, struct apus_ctl_shared_filter *f,
@@ -153,8 +168,7 @@ static struct apus_ctl_shared_filter *get(struct apus_ctl_filter_pool *pool,
 		return NULL;
 	known = find(pool, f);
 	if (!known && (!counts || has_room(pool, replaces)) && compile(pool, f, record)) {
-		f->next = pool->buckets[f->hash & pool->bucket_mask];
-		pool->buckets[f->hash & pool->bucket_mask] = f;
+		link_in(pool, f);
 		if (counts)
 			count(pool, f, replaces);
 		return f;
@@ -185,23 +199,33 @@ apus_ctl_filter_pool_get(struct apus_ctl_filter_pool *pool, const struct apus_ty
 
 struct apus_ctl_shared_filter *
 apus_ctl_filter_pool_wrap(struct apus_ctl_filter_pool *pool, struct apus_dp_predicate *predicate,
+			  const struct apus_type *type,
+			  const struct apus_wire_endpoint_record *record,
 			  const struct apus_ctl_shared_filter *replaces)
 {
-	struct apus_ctl_shared_filter *f;
+	/* Each instance of a custom class's filter is one of what the class was told to prepare for. */
+	bool has_key = record->filter.present && !record->filter.over_limit &&
+		       is_builtin(pool, apus_wire_record_text(record, record->filter.class_name));
+	struct apus_ctl_shared_filter *f =
+		has_key ? describe(type, record, 0) : calloc(1, sizeof(*f));
 
+	if (!f)
+		return NULL;
+	f->own = true;
+	f->counted = !has_key || !find(pool, f);
 	/* Only own ones count, or strangers could take all there are. The replaced one still does until its last
 	 * snapshot is reclaimed, so one that takes its place may exceed the capacity for that long: a change
 	 * at the limit succeeds. */
-	if (pool->own >= pool->capacity && !replaces)
+	if (f->counted && pool->own >= pool->capacity && !replaces) {
+		free(f);
 		return NULL;
-	f = calloc(1, sizeof(*f));
-	if (!f)
-		return NULL;
+	}
 	f->predicate = predicate;
 	f->refs = 1;
-	f->counted = true;
-	pool->count++;
-	pool->own++;
+	pool->count += f->counted;
+	pool->own += f->counted;
+	if (has_key)
+		link_in(pool, f);
 	return f;
 }
 
@@ -212,21 +236,26 @@ struct apus_ctl_shared_filter *apus_ctl_filter_pool_hold(struct apus_ctl_shared_
 	return f;
 }
 
+/* An own filter that counted for all that say the same leaves: another one counts from now on, if there is one. */
+static bool hand_on_count(struct apus_ctl_filter_pool *pool, const struct apus_ctl_shared_filter *f)
+{
+	struct apus_ctl_shared_filter *heir = f->type ? find(pool, f) : NULL;
+
+	if (heir)
+		heir->counted = true;
+	return heir != NULL;
+}
+
 void apus_ctl_filter_pool_drop(struct apus_ctl_filter_pool *pool, struct apus_ctl_shared_filter *f)
 {
-	struct apus_ctl_shared_filter **link;
-
 	if (!f || --f->refs)
 		return;
-	if (f->type) {
-		link = &pool->buckets[f->hash & pool->bucket_mask];
-		while (*link != f)
-			link = &(*link)->next;
-		*link = f->next;
-	} else {
-		pool->own--;
+	if (f->type)
+		unlink_from(pool, f);
+	if (f->counted && !(f->own && hand_on_count(pool, f))) {
+		pool->count--;
+		pool->own -= f->own;
 	}
-	pool->count -= f->counted;
 	apus_ctl_filter_free(f->predicate);
 	free(f->term);
 	free(f);

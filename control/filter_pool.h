@@ -20,9 +20,10 @@ struct apus_ctl_shared_filter {
 	uint32_t id;
 	uint32_t refs;
 	uint32_t users;               /* the user's: of the references, those of matches */
-	const struct apus_type *type; /* NULL: a local reader's own, not to be found by text */
+	const struct apus_type *type; /* NULL: not to be found by text */
+	bool own;                     /* a local reader's, and nobody else's */
 	uint32_t context;             /* custom classes: who evaluates it; else 0 */
-	bool counted;                 /* against the pool's capacity */
+	bool counted; /* against the pool's capacity; of own ones with one text, one is */
 	uint64_t hash;
 	struct apus_ctl_shared_filter *next;
 	size_t text_bytes;
@@ -39,11 +40,11 @@ struct apus_ctl_filter_pool {
 	void *custom_user;
 	bool no_builtin; /* DDSSQL is no class, or one of the application's */
 	struct apus_ctl_filter_limits limits;
-	/* Of local readers' filters; and a remote reader's is taken as long as all together are fewer. So what
+	/* Of different filters of local readers; and a remote reader's is taken as long as all together are fewer. So what
 	 * strangers announce takes no room from the application, and there are at most twice as many; three times,
 	 * while changed ones wait for the last snapshot with what they replace to be reclaimed. */
 	uint32_t capacity;
-	uint32_t count, own; /* all; those of local readers */
+	uint32_t count, own; /* all that count; those of local readers among them */
 	uint32_t bucket_mask;
 	struct apus_ctl_shared_filter **buckets;
 };
@@ -66,10 +67,13 @@ apus_ctl_filter_pool_get(struct apus_ctl_filter_pool *pool, const struct apus_ty
 struct apus_ctl_shared_filter *
 apus_ctl_filter_pool_get_local(struct apus_ctl_filter_pool *pool, const struct apus_type *type,
 			       const struct apus_wire_endpoint_record *record);
-/** Wraps a predicate compiled elsewhere; takes it over on success. NULL without room or memory.
+/** Wraps a local reader's predicate compiled elsewhere; takes it over on success. NULL without room or memory.
+ *  record: with its text, by which those of the built-in class that say the same count once.
  *  replaces: one it stands in for, whose place it may use (NULL: none). */
 struct apus_ctl_shared_filter *
 apus_ctl_filter_pool_wrap(struct apus_ctl_filter_pool *pool, struct apus_dp_predicate *predicate,
+			  const struct apus_type *type,
+			  const struct apus_wire_endpoint_record *record,
 			  const struct apus_ctl_shared_filter *replaces);
 /** Takes another reference; NULL stays NULL. */
 struct apus_ctl_shared_filter *apus_ctl_filter_pool_hold(struct apus_ctl_shared_filter *filter);

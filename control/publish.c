@@ -649,6 +649,7 @@ uint32_t apus_ctl_publisher_turn(struct apus_ctl_publisher *p)
 int apus_ctl_publisher_reserve_filter(struct apus_ctl_publisher *p,
 				      const struct apus_ctl_endpoint *reader,
 				      struct apus_dp_predicate *predicate,
+				      const struct apus_wire_endpoint_record *record,
 				      struct apus_ctl_shared_filter **reserved_out)
 {
 	*reserved_out = NULL;
@@ -656,8 +657,8 @@ int apus_ctl_publisher_reserve_filter(struct apus_ctl_publisher *p,
 		return APUS_EINVAL;
 	if (!predicate)
 		return 0;
-	*reserved_out =
-		apus_ctl_filter_pool_wrap(&p->pool, predicate, p->published[reader->idx].filter);
+	*reserved_out = apus_ctl_filter_pool_wrap(&p->pool, predicate, reader->local.type, record,
+						  p->published[reader->idx].filter);
 	if (*reserved_out)
 		return 0;
 	return p->pool.own >= p->pool.capacity ? APUS_ELIMIT : APUS_ENOMEM;
@@ -688,7 +689,8 @@ int apus_ctl_publisher_set_filter(struct apus_ctl_publisher *p, struct apus_ctl_
 	int rc = APUS_EINVAL;
 
 	if (generation > p->published[reader->idx].filter_generation)
-		rc = apus_ctl_publisher_reserve_filter(p, reader, predicate, &filter);
+		rc = apus_ctl_publisher_reserve_filter(p, reader, predicate, reader->record,
+						       &filter);
 	if (rc == 0)
 		apus_ctl_publisher_commit_filter(p, reader, filter, generation);
 	else

@@ -89,8 +89,8 @@ uint32_t apus_ctl_publisher_reclaim(struct apus_ctl_publisher *publisher);
 /**
  * Sets the filter of a local reader and marks it for publication. The predicate passes into the
  * publisher's possession, also on failure (freed then); NULL = no filter. generation: greater than the
- * one before. Each filter of a local reader counts as one of filter_unique, whatever remote readers
- * announce; one that replaces another always fits. Returns 0, APUS_EINVAL (generation, not a local reader), APUS_ELIMIT, APUS_ENOMEM.
+ * one before. Each different filter of local readers, by what their records say, counts as one of filter_unique,
+ * whatever remote readers announce; one that replaces another always fits. Returns 0, APUS_EINVAL (generation, not a local reader), APUS_ELIMIT, APUS_ENOMEM.
  */
 int apus_ctl_publisher_set_filter(struct apus_ctl_publisher *publisher,
 				  struct apus_ctl_endpoint *reader,
@@ -109,12 +109,13 @@ bool apus_ctl_publisher_passed(const struct apus_ctl_publisher *publisher, uint6
 
 /**
  * The same in two steps, for a change that is announced between them. reserve: takes a predicate (NULL: none)
- * over on success; returns 0, APUS_EINVAL, APUS_ELIMIT, APUS_ENOMEM. Then either commit, which cannot fail,
+ * over on success, and reads the record that will announce it; returns 0, APUS_EINVAL, APUS_ELIMIT, APUS_ENOMEM. Then either commit, which cannot fail,
  * with a generation greater than the one before, or cancel, which frees the predicate.
  */
 int apus_ctl_publisher_reserve_filter(struct apus_ctl_publisher *publisher,
 				      const struct apus_ctl_endpoint *reader,
 				      struct apus_dp_predicate *predicate,
+				      const struct apus_wire_endpoint_record *record,
 				      struct apus_ctl_shared_filter **reserved_out);
 void apus_ctl_publisher_cancel_filter(struct apus_ctl_publisher *publisher,
 				      struct apus_ctl_shared_filter *reserved);

@@ -277,6 +277,41 @@ static void the_builtin_name_can_be_taken(void **state)
 	apus_participant_destroy(p);
 }
 
+static int open_sql(struct apus_participant *p, const char *expression, struct apus_reader **r_out)
+{
+	const struct apus_endpoint_options o = {
+		.topic = "L", .type = &apus_shape_type, .filter_expression = expression};
+
+	return apus_reader_create(p, &o, r_out);
+}
+
+/* What counts against the limit of expressions is how many different ones readers have, not how many readers. */
+static void equal_expressions_count_once(void **state)
+{
+	struct apus_participant *p = open_one("filter.expression_max_count", "2");
+	struct apus_reader *r[5] = {0};
+
+	(void)state;
+	assert_int_equal(open_sql(p, "x = 1", &r[0]), 0);
+	assert_int_equal(open_sql(p, "x = 1", &r[1]), 0);
+	assert_int_equal(open_sql(p, "x = 2", &r[2]), 0);
+	assert_int_equal(open_sql(p, "x = 1", &r[3]), 0);
+	assert_int_equal(open_sql(p, "x = 3", &r[4]), APUS_ELIMIT);
+	/* Whoever goes, the others still have it; a change to what another has takes no place, and frees one. */
+	apus_reader_destroy(r[0]);
+	apus_reader_destroy(r[3]);
+	assert_int_equal(open_sql(p, "x = 3", &r[4]), APUS_ELIMIT);
+	assert_int_equal(apus_reader_set_filter(r[1], "x = 2", NULL, 0, NULL), 2);
+	assert_int_equal(open_sql(p, "x = 3", &r[4]), 0);
+	assert_int_equal(open_sql(p, "x = 1", &r[0]), APUS_ELIMIT);
+	/* A change at the limit succeeds. */
+	assert_int_equal(apus_reader_set_filter(r[4], "x = 5", NULL, 0, NULL), 2);
+	apus_reader_destroy(r[1]);
+	apus_reader_destroy(r[2]);
+	assert_int_equal(open_sql(p, "x = 4", &r[0]), 0);
+	apus_participant_destroy(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,6 +319,7 @@ int main(void)
 		cmocka_unit_test(classes_in_use_stay),
 		cmocka_unit_test(readers_and_writers_ask_it),
 		cmocka_unit_test(the_builtin_name_can_be_taken),
+		cmocka_unit_test(equal_expressions_count_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
