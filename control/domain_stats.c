@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #define MAGIC      UINT64_C(0x3154415453535041) /* "APSSTAT1" */
-#define ROW_STATS  96
+#define ROW_STATS  160
 #define NAME_BYTES 40
 #define PERIOD_NS  (250 * APUS_NS_PER_MS)
 #define TRIES      1000

@@ -7,13 +7,18 @@
 #include <apus/core.h>
 
 #include <errno.h>
+#include <net/if.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 /* Link header and tag in front of an IP packet. */
 #define LINK_BYTES (RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN)
@@ -208,10 +213,58 @@ static int tune(const struct apus_dpdk_settings *s, struct apus_dpdk_device *d, 
 		size_t bytes, struct reason why)
 {
 	snprintf(arguments, bytes, "%s", s->arguments);
-	d->is_af_xdp = strncmp(d->name, "net_af_xdp", 10) == 0;
 	if (strncmp(d->name, "net_af_packet", 13) == 0)
 		return tune_af_packet(s, d, arguments, bytes, why);
 	return 0;
+}
+
+/* The value of one of a device's arguments, "" if it is not there. */
+static void find_argument(const char *arguments, const char *key, char *value_out, size_t bytes)
+{
+	const char *at = strstr(arguments, key);
+
+	snprintf(value_out, bytes, "%.*s", at ? (int)strcspn(at + strlen(key), ",") : 0,
+		 at ? at + strlen(key) : "");
+}
+
+/* A process that is refused an AF_XDP socket takes the first one's program off the interface on its way out. So whoever
+ * means to try must own a name in the network namespace first; the kernel frees it with its owner, however that ends. */
+static int claim_queue(struct apus_dpdk_device *d, const char *interface, const char *queue,
+		       struct reason why)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	int bytes = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "apus/xdp/%s/%s",
+			     interface, queue[0] ? queue : "0");
+
+	d->claim_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (d->claim_fd < 0)
+		return fail(why, "socket", errno);
+	if (bind(d->claim_fd, (struct sockaddr *)&name,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)bytes)) == 0)
+		return 0;
+	if (errno != EADDRINUSE)
+		return fail(why, "claim", errno);
+	snprintf(why.text, why.bytes, "dpdk.port: another process has queue %s of %s",
+		 queue[0] ? queue : "0", interface);
+	return APUS_EEXIST;
+}
+
+/* What the drivers of the kernel's interfaces do not say, or not in time. */
+static int check_interface(const struct apus_dpdk_settings *s, struct apus_dpdk_device *d,
+			   struct reason why)
+{
+	char interface[IF_NAMESIZE], queue[12];
+
+	d->is_af_xdp = strncmp(d->name, "net_af_xdp", 10) == 0;
+	if (!d->is_af_xdp && strncmp(d->name, "net_af_packet", 13) != 0)
+		return 0;
+	find_argument(s->arguments, "iface=", interface, sizeof(interface));
+	find_argument(s->arguments, "start_queue=", queue, sizeof(queue));
+	if (if_nametoindex(interface) == 0) {
+		snprintf(why.text, why.bytes, "dpdk.port: there is no interface '%s'", interface);
+		return APUS_ENODEV;
+	}
+	return d->is_af_xdp ? claim_queue(d, interface, queue, why) : 0;
 }
 
 static int plug(const struct apus_dpdk_settings *s, struct apus_dpdk_device *d, struct reason why)
@@ -233,11 +286,17 @@ static int plug(const struct apus_dpdk_settings *s, struct apus_dpdk_device *d, 
 	return rc == 0 ? 0 : fail(why, "cannot be opened", rc);
 }
 
+static void give_up_claim(struct apus_dpdk_device *d)
+{
+	if (d->claim_fd >= 0)
+		close(d->claim_fd);
+}
+
 int apus_dpdk_device_open(const struct apus_dpdk_settings *s, uint32_t frame_count, char *why_text,
 			  size_t why_bytes, struct apus_dpdk_device *device_out)
 {
 	struct reason why = {why_text, why_bytes, s->device};
-	struct apus_dpdk_device d = {.is_pci = s->is_pci};
+	struct apus_dpdk_device d = {.is_pci = s->is_pci, .claim_fd = -1};
 	int rc;
 
 	if (strlen(s->device) >= sizeof(d.name)) {
@@ -246,9 +305,13 @@ int apus_dpdk_device_open(const struct apus_dpdk_settings *s, uint32_t frame_cou
 	}
 	strcpy(d.name, s->device);
 	apus_dpdk_eal_clear_log();
-	rc = plug(s, &d, why);
-	if (rc != 0)
+	rc = check_interface(s, &d, why);
+	if (rc == 0)
+		rc = plug(s, &d, why);
+	if (rc != 0) {
+		give_up_claim(&d);
 		return rc;
+	}
 	read_mac(&d);
 	rc = configure(&d, why);
 	if (rc == 0)
@@ -274,6 +337,7 @@ void apus_dpdk_device_close(struct apus_dpdk_device *d)
 	rte_eth_dev_close(d->id);
 	rte_eal_hotplug_remove(d->is_pci ? "pci" : "vdev", d->name);
 	rte_mempool_free(d->pool);
+	give_up_claim(d);
 }
 
 bool apus_dpdk_device_is_up(const struct apus_dpdk_device *d)

@@ -21,6 +21,7 @@ struct apus_dpdk_device {
 	uint16_t id;
 	bool is_pci, is_started, is_promiscuous;
 	bool is_af_xdp;
+	int claim_fd;     /* AF_XDP: keeps other processes off the interface's queue; else -1 */
 	bool reassembles; /* gives fragments put together, in frames longer than the MTU */
 	char name[64];
 	uint8_t mac[6];
@@ -35,7 +36,8 @@ struct apus_dpdk_device {
 
 /**
  * Opens a device in the network namespace of the calling thread. frame_count: received frames that
- * queues may hold. Returns 0, APUS_ENODEV, APUS_ENOMEM, APUS_EINVAL (an MTU it refuses), APUS_EIO; then nothing is
+ * queues may hold. Returns 0, APUS_ENODEV, APUS_EEXIST (another process has it), APUS_ENOMEM,
+ * APUS_EINVAL (an MTU it refuses), APUS_EIO; then nothing is
  * left, and `why` has a sentence.
  */
 int apus_dpdk_device_open(const struct apus_dpdk_settings *s, uint32_t frame_count, char *why,

@@ -7,7 +7,7 @@
  * samples cost address space only. Large pieces come from the heap, where they are mappings of their own.
  *
  * The system's answer to a mapping is the refusal; what it promised and cannot give later ends the process, as with any
- * memory (docs/decisions/0020).
+ * memory (docs/decisions/0022).
  */
 #ifndef APUS_SHM_RESERVE_H
 #define APUS_SHM_RESERVE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The worker process: one process of a host owns the network's queues, and applications exchange UDP datagrams with it
- * through rings of packets in shared memory (docs/decisions/0020). Three parts:
+ * through rings of packets in shared memory (docs/decisions/0021). Three parts:
  *
  *   relay.h         what both sides say to each other, over a Unix socket of whole messages
  *   relay_queue.c   an application's queue: one more kind of struct apus_dp_queue
