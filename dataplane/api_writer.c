@@ -195,28 +195,34 @@ abandon:
 #define LOOKS_BEFORE_NAP 64
 #define PAUSES_A_LOOK    16
 
+/* A write that waits: 0 at first. */
+struct wait {
+	struct apus_mono deadline; /* the time runs from the first refusal on */
+	uint32_t looks;
+	bool is_near; /* under the turn, some reader was fed by rings */
+};
+
 /* Waits a little for acknowledgements to make room, not beyond the deadline, at which there is a last attempt.
- * *deadline is 0 at first: the time runs from the first refusal on. False: waited long enough, or waiting is no use,
- * for best effort never waits for any. */
-static bool await_room(struct apus_writer *w, struct apus_mono *deadline, uint32_t *looks)
+ * False: waited long enough, or waiting is no use, for best effort never waits for any. */
+static bool await_room(struct apus_writer *w, struct wait *wait)
 {
 	struct apus_mono now;
 
 	if (!w->dp->config.reliable || w->max_blocking_ns <= 0)
 		return false;
 	now = apus_mono_now();
-	if (deadline->ns == 0)
-		*deadline = apus_mono_add(now, w->max_blocking_ns);
-	else if (!apus_mono_before(now, *deadline))
+	if (wait->deadline.ns == 0)
+		wait->deadline = apus_mono_add(now, w->max_blocking_ns);
+	else if (!apus_mono_before(now, wait->deadline))
 		return false;
-	if (w->dp->shm_count && (*looks)++ < LOOKS_BEFORE_NAP) {
+	if (wait->is_near && wait->looks++ < LOOKS_BEFORE_NAP) {
 		/* What they have read in this time is taken back at once: each look takes a line from them. */
 		for (int i = 0; i < PAUSES_A_LOOK; i++)
 			apus_cpu_relax();
 		return true;
 	}
-	*looks = 0;
-	apus_dp_pass_time_until(w->worker, *deadline);
+	wait->looks = 0;
+	apus_dp_pass_time_until(w->worker, wait->deadline);
 	return true;
 }
 
@@ -237,8 +243,7 @@ static int write_source(struct apus_writer *w, const struct source *src, enum ap
 			int64_t source_time_ns)
 {
 	struct apus_wall t = {source_time_ns};
-	struct apus_mono deadline = {0};
-	uint32_t looks = 0;
+	struct wait wait = {0};
 	int rc;
 
 	if (!apus_dp_alive(w->fork_count))
@@ -250,19 +255,20 @@ static int write_source(struct apus_writer *w, const struct source *src, enum ap
 		rc = try_write(w, src, kind, t, false);
 		if (rc == 0)
 			look_for_answers(w);
+		wait.is_near = w->dp->shm_count > 0;
 		apus_dp_worker_end_turn(w->worker);
 		if (rc != APUS_EAGAIN)
 			return rc;
 		if (apus_dp_worker_thread)
 			return APUS_EDEADLK; /* acknowledgements are this thread's business */
-		if (!await_room(w, &deadline, &looks))
+		if (!await_room(w, &wait))
 			return APUS_ETIMEDOUT;
 	}
 }
 
 /* Writes samples in one turn until one is refused; *done counts them. */
 static int write_turn(struct apus_writer *w, const uint8_t *samples, uint32_t count,
-		      struct apus_wall t, uint32_t *done)
+		      struct apus_wall t, uint32_t *done, struct wait *wait)
 {
 	int rc = 0;
 
@@ -277,15 +283,16 @@ static int write_turn(struct apus_writer *w, const uint8_t *samples, uint32_t co
 			break;
 	}
 	apus_dp_writer_many_done(w->dp, apus_mono_now());
+	wait->is_near = w->dp->shm_count > 0;
 	apus_dp_worker_end_turn(w->worker);
 	return rc;
 }
 
 int apus_write_many(struct apus_writer *writer, const void *samples, uint32_t count)
 {
-	struct apus_mono deadline = {0};
+	struct wait wait = {0};
 	struct apus_wall t;
-	uint32_t done = 0, looks = 0;
+	uint32_t done = 0;
 	int rc = 0;
 
 	if (!samples || count == 0 || count > INT32_MAX)
@@ -294,10 +301,10 @@ int apus_write_many(struct apus_writer *writer, const void *samples, uint32_t co
 		return APUS_ECLOSED;
 	t = apus_wall_now();
 	while (done < count) {
-		rc = write_turn(writer, samples, count, t, &done);
+		rc = write_turn(writer, samples, count, t, &done, &wait);
 		if (rc == APUS_EAGAIN && apus_dp_worker_thread)
 			rc = APUS_EDEADLK;
-		if (rc == APUS_EAGAIN && await_room(writer, &deadline, &looks))
+		if (rc == APUS_EAGAIN && await_room(writer, &wait))
 			continue;
 		if (rc != 0)
 			break;

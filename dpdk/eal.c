@@ -189,6 +189,9 @@ static int result_of(int error)
 	}
 }
 
+/* What EAL points to; it starts once. */
+static char *kept[2];
+
 static int first_start(const struct apus_dpdk_eal_config *config, char *why, size_t why_bytes)
 {
 	struct start s = {.result = -1};
@@ -211,9 +214,12 @@ static int first_start(const struct apus_dpdk_eal_config *config, char *why, siz
 	if (rc != 0)
 		snprintf(why, why_bytes, "DPDK does not start: %s%s%s", rte_strerror(s.error),
 			 last_log[0] ? ": " : "", last_log);
-	/* EAL keeps pointers into its arguments. */
-	if (rc == 0)
+	/* EAL keeps pointers into its arguments, for as long as the process runs. */
+	if (rc == 0) {
+		kept[0] = extra;
+		kept[1] = cores;
 		return 0;
+	}
 free_texts:
 	free(extra);
 	free(cores);
