@@ -189,8 +189,8 @@ static int result_of(int error)
 	}
 }
 
-/* What EAL points to; it starts once. */
-static char *kept[2];
+/* What EAL points to; it starts once. Volatile, or nobody would store what nobody reads. */
+static char *volatile kept[2];
 
 static int first_start(const struct apus_dpdk_eal_config *config, char *why, size_t why_bytes)
 {
