@@ -358,10 +358,8 @@ int main(int argc, char **argv)
 	if (open_port(0) != 0 || open_port(1) != 0)
 		return 77;
 	rc = cmocka_run_group_tests(tests, NULL, NULL);
-	plugin->port_close(ports[0]);
-	plugin->port_close(ports[1]);
-	/* EAL's threads run on, and under AddressSanitizer the process now and then dies while exit() takes down what they
-	 * use: that is not what is tested here. */
+	/* The ports stay open: when both ends of a memif pair are closed in one process, the driver's own thread, told of
+	 * the disconnection, now and then reads what the close has freed (DPDK 22.11, in its rte_eal). */
 	fflush(NULL);
 	_exit(rc);
 }
