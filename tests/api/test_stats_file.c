@@ -87,7 +87,7 @@ static bool look(const struct apus_stats_row *row, void *user)
 		s->of_writer = row->guid;
 	if (row->kind == APUS_STATS_MATCHED_WRITER)
 		s->of_reader = row->guid;
-	assert_true(strlen(row->topic) < 256 && row->stat_count <= 96);
+	assert_true(strlen(row->topic) < 256 && row->stat_count <= 160);
 	for (uint32_t i = 0; i < row->stat_count; i++) {
 		assert_true(strlen(row->stats[i].name) < 40);
 		/* Every counter has a place. */
