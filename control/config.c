@@ -588,8 +588,32 @@ static int read_file(const char *path, char **content_out, struct complaint to)
 	return 0;
 }
 
+/* A file under way: lines are applied to `at`, the configuration or, in a section of somebody else, a copy nobody
+ * reads: they are checked all the same. */
+struct reading {
+	struct apus_ctl_config wanted, unwanted;
+	struct apus_ctl_config *at;
+	enum apus_config_section section;
+};
+
+static int enter_section(struct reading *r, char *line, struct complaint to)
+{
+	static const char *const names[] = {
+		[APUS_CONFIG_APPLICATION] = "[application]",
+		[APUS_CONFIG_WORKER] = "[worker]",
+	};
+
+	for (size_t i = 0; i < APUS_ARRAY_LENGTH(names); i++) {
+		if (strcmp(line, names[i]) != 0)
+			continue;
+		r->at = i == r->section ? &r->wanted : &r->unwanted;
+		return 0;
+	}
+	return complain(to, "'%.64s' is no section: there are [application] and [worker]", line);
+}
+
 /* Applies one line; blank lines and comments change nothing. */
-static int apply_line(struct apus_ctl_config *config, char *line, struct complaint to)
+static int apply_line(struct reading *r, char *line, struct complaint to)
 {
 	char *equals;
 
@@ -597,32 +621,50 @@ static int apply_line(struct apus_ctl_config *config, char *line, struct complai
 	line = trim(line);
 	if (!*line)
 		return 0;
+	if (*line == '[')
+		return enter_section(r, line, to);
 	equals = strchr(line, '=');
 	if (!equals)
 		return complain(to, "'%.64s' is not of the form name = value", line);
 	*equals = 0;
-	return set(config, trim(line), trim(equals + 1), to) ? APUS_EINVAL : 0;
+	return set(r->at, trim(line), trim(equals + 1), to) ? APUS_EINVAL : 0;
+}
+
+int apus_config_load_section(struct apus_config *config, enum apus_config_section section,
+			     const char *path, char *error, size_t error_bytes)
+{
+	struct complaint to = {error, error_bytes};
+	char *content = NULL, *rest, *line, reason[256] = "";
+	struct reading *r;
+	unsigned number = 0;
+	int result;
+
+	if (!config || !path || section < APUS_CONFIG_APPLICATION || section > APUS_CONFIG_WORKER)
+		return complain(to, "a configuration, a path and a section are needed");
+	result = read_file(path, &content, to);
+	if (result)
+		return result;
+	r = malloc(sizeof(*r));
+	if (!r) {
+		free(content);
+		return APUS_ENOMEM;
+	}
+	*r = (struct reading){config->parsed, config->parsed, &r->wanted, section};
+	rest = content;
+	while (!result && (line = strsep(&rest, "\n"))) {
+		number++;
+		result = apply_line(r, line, (struct complaint){reason, sizeof(reason)});
+	}
+	if (result)
+		complain(to, "%.200s:%u: %s", path, number, reason);
+	else
+		config->parsed = r->wanted;
+	free(content);
+	free(r);
+	return result;
 }
 
 int apus_config_load(struct apus_config *config, const char *path, char *error, size_t error_bytes)
 {
-	struct complaint to = {error, error_bytes};
-	struct apus_ctl_config copy = config->parsed;
-	char *content = NULL, *rest, *line, reason[256] = "";
-	unsigned number = 0;
-	int result;
-
-	result = read_file(path, &content, to);
-	if (result)
-		return result;
-	rest = content;
-	while (!result && (line = strsep(&rest, "\n"))) {
-		number++;
-		result = apply_line(&copy, line, (struct complaint){reason, sizeof(reason)});
-	}
-	free(content);
-	if (result)
-		return complain(to, "%.200s:%u: %s", path, number, reason);
-	config->parsed = copy;
-	return 0;
+	return apus_config_load_section(config, APUS_CONFIG_APPLICATION, path, error, error_bytes);
 }

@@ -72,6 +72,7 @@ struct apus_ctl_builtin_pair {
 };
 
 struct apus_ctl_stats_file;
+struct apus_relay;
 struct apus_ctl_stats_keeper;
 struct apus_ctl_shm;
 
@@ -210,7 +211,21 @@ static inline int64_t apus_ctl_domain_purge_delay(int64_t ns)
 	return ns ? ns : 1;
 }
 
-/** domain_stats.c: the counter file, if one is configured. */
+/**
+ * domain_stats.c: a counter file of at most row_max rows, kept until apus_ctl_stats_drop(). Returns 0, APUS_EEXIST
+ * (somebody keeps it), APUS_EIO, APUS_ENOMEM, with a sentence in `why`.
+ */
+int apus_ctl_stats_keep(const char *path, uint32_t row_max, char *why, size_t why_bytes,
+			struct apus_ctl_stats_file **file_out,
+			struct apus_ctl_stats_keeper **keeper_out);
+/** Removes and frees it; NULLs are allowed. */
+void apus_ctl_stats_drop(struct apus_ctl_stats_file *f, struct apus_ctl_stats_keeper *k);
+/** Brings the one row of a worker process up to date. Returns when to do so next. */
+struct apus_mono apus_ctl_stats_relay_turn(struct apus_ctl_stats_file *f,
+					   struct apus_ctl_stats_keeper *k,
+					   struct apus_relay *relay, const char *name,
+					   uint32_t queue_count, struct apus_mono now);
+/** The counter file of a participant, if one is configured. */
 int apus_ctl_domain_stats_open(struct apus_participant *p, char *why, size_t why_bytes);
 void apus_ctl_domain_stats_close(struct apus_participant *p);
 /** Brings it up to date if it is time; returns when to call again. Under lock, no turn held. */
@@ -249,6 +264,10 @@ bool apus_ctl_domain_may_hear(void *user, const struct apus_prefix *source,
  */
 bool apus_ctl_domain_settle(struct apus_participant *p);
 
+/** domain_info.c: visits the counters of a port of our own, which all participants on it share; NULL: it has none.
+ *  Returns their number. */
+int apus_ctl_domain_visit_port(const struct apus_dp_plugin *plugin, struct apus_dp_port *port,
+			       void (*visit)(const struct apus_stat *, void *), void *user);
 /** domain_info.c: apus_visit_reader_stats() without a turn: what local writers spared the reader may not be
  *  counted yet. */
 int apus_ctl_domain_visit_reader(struct apus_reader *reader,

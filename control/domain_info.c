@@ -320,13 +320,13 @@ static int report(const struct named *table, size_t n, const void *const *struct
 #define REPORT(table, structs, count) \
 	report(table, APUS_ARRAY_LENGTH(table), structs, count, visit, user)
 
-/* Those of a port of our own, which all participants on it share. */
-static int report_port(const struct apus_participant *p, visit_fn *visit, void *user)
+int apus_ctl_domain_visit_port(const struct apus_dp_plugin *plugin, struct apus_dp_port *port,
+			       visit_fn *visit, void *user)
 {
 	struct apus_dp_port_stat stat;
 	uint32_t n = 0;
 
-	while (p->port && p->plugin->port_stat(p->port, n, &stat)) {
+	while (port && plugin->port_stat(port, n, &stat)) {
 		visit(&(struct apus_stat){stat.name, stat.value}, user);
 		n++;
 	}
@@ -360,7 +360,7 @@ int apus_visit_stats(struct apus_participant *participant,
 	n += REPORT(type_counters, &one, 1);
 	one = p;
 	n += REPORT(domain_counters, &one, 1);
-	return n + report_port(p, visit, user);
+	return n + apus_ctl_domain_visit_port(p->plugin, p->port, visit, user);
 }
 
 int apus_ctl_domain_visit_reader(struct apus_reader *reader, visit_fn *visit, void *user)

@@ -15,6 +15,8 @@
 #include <string.h>
 
 #define POLL_MAX_NS (60 * APUS_NS_PER_SEC)
+/* With a counter file no poll is longer: it is brought up to date by polls. */
+#define STATS_TURN_NS (250 * APUS_NS_PER_MS)
 
 struct apus_relay {
 	struct apus_ctl_config config;
@@ -25,16 +27,20 @@ struct apus_relay {
 	struct apus_dp_port *port;
 	struct apus_dp_netif interfaces[APUS_DP_NETIF_MAX];
 	size_t interface_count;
+	/* The counter file (stats.file); NULL: none is kept. */
+	struct apus_ctl_stats_file *stats;
+	struct apus_ctl_stats_keeper *stats_keeper;
+	struct apus_mono stats_due;
 };
 
 /* Settings that mean something to a worker process. */
 static bool has_effect(const char *name)
 {
 	static const char *const names[] = {
-		"interfaces",       "rx.buffers",          "transport",    "transport.ipv6",
-		"worker.burst",     "worker.applications", "worker.cores", "worker.count",
-		"worker.directory", "worker.idle",         "worker.name",  "worker.priority",
-		"worker.queues",    "worker.ring_bytes",
+		"interfaces",      "rx.buffers",       "stats.file",          "transport",
+		"transport.ipv6",  "worker.burst",     "worker.applications", "worker.cores",
+		"worker.count",    "worker.directory", "worker.idle",         "worker.name",
+		"worker.priority", "worker.queues",    "worker.ring_bytes",
 	};
 
 	for (size_t i = 0; i < APUS_ARRAY_LENGTH(names); i++)
@@ -140,6 +146,26 @@ static void fill(struct apus_relay *r, struct apus_dp_relay_config *c)
 		c->cores[i] = i < k->worker_core_count ? k->worker_core[i] : -1;
 }
 
+/* Queues served at present. */
+static uint32_t queue_count(const struct apus_relay *r)
+{
+	const struct apus_dp_relay_counters *c = apus_dp_relay_counters(r->relay);
+	uint64_t gone = apus_counter_get(&c->closed) + apus_counter_get(&c->reclaimed) +
+			apus_counter_get(&c->broken);
+
+	return (uint32_t)(apus_counter_get(&c->attached) - gone);
+}
+
+static void keep_stats(struct apus_relay *r)
+{
+	struct apus_mono now = apus_mono_now();
+
+	if (!r->stats || apus_mono_before(now, r->stats_due))
+		return;
+	r->stats_due = apus_ctl_stats_relay_turn(r->stats, r->stats_keeper, r, r->config.relay_name,
+						 queue_count(r), now);
+}
+
 static int create(const struct apus_config *config, struct apus_relay *r, char *why,
 		  size_t why_bytes)
 {
@@ -164,6 +190,11 @@ static int create(const struct apus_config *config, struct apus_relay *r, char *
 		fill(r, &c);
 	if (rc == 0)
 		rc = apus_dp_relay_create(&c, why, why_bytes, &r->relay);
+	if (rc == 0 && *r->config.stats_file)
+		rc = apus_ctl_stats_keep(r->config.stats_file, 1, why, why_bytes, &r->stats,
+					 &r->stats_keeper);
+	if (rc == 0)
+		keep_stats(r);
 	return rc;
 }
 
@@ -222,6 +253,8 @@ int apus_relay_poll(struct apus_relay *relay, int64_t timeout_ns,
 
 	if (!relay || timeout_ns < 0 || timeout_ns > POLL_MAX_NS)
 		return APUS_EINVAL;
+	if (relay->stats && timeout_ns > STATS_TURN_NS)
+		timeout_ns = STATS_TURN_NS;
 	apus_dp_relay_turn(relay->relay, (int)((timeout_ns + APUS_NS_PER_MS - 1) / APUS_NS_PER_MS));
 	if (follow_net(relay)) {
 		n++;
@@ -236,6 +269,7 @@ int apus_relay_poll(struct apus_relay *relay, int64_t timeout_ns,
 							 e.text},
 			      user);
 	}
+	keep_stats(relay);
 	return n;
 }
 
@@ -254,6 +288,7 @@ static const struct named counters[] = {
 	COUNTER(apus_dp_relay_counters, closed, "relay.closed"),
 	COUNTER(apus_dp_relay_counters, reclaimed, "relay.reclaimed"),
 	COUNTER(apus_dp_relay_counters, refused, "relay.refused"),
+	COUNTER(apus_dp_relay_counters, taken, "relay.taken"),
 	COUNTER(apus_dp_relay_counters, broken, "relay.broken"),
 };
 
@@ -289,12 +324,14 @@ void apus_relay_visit(struct apus_relay *relay,
 			stat.value += value_of(t, &thread_counters[i]);
 		visit(&stat, user);
 	}
+	apus_ctl_domain_visit_port(relay->plugin, relay->port, visit, user);
 }
 
 void apus_relay_destroy(struct apus_relay *relay)
 {
 	if (!relay)
 		return;
+	apus_ctl_stats_drop(relay->stats, relay->stats_keeper);
 	apus_dp_relay_destroy(relay->relay);
 	if (relay->port)
 		relay->plugin->port_close(relay->port);

@@ -13,6 +13,7 @@
 
 #include "dataplane/observe.h"
 
+#include <apus/relay.h>
 #include <apus/stats.h>
 
 #include <errno.h>
@@ -274,19 +275,16 @@ static int enroll(struct apus_ctl_stats_keeper *k, const struct apus_ctl_stats_f
 	return rc;
 }
 
-int apus_ctl_domain_stats_open(struct apus_participant *p, char *why, size_t why_bytes)
+int apus_ctl_stats_keep(const char *path, uint32_t row_max, char *why, size_t why_bytes,
+			struct apus_ctl_stats_file **file_out,
+			struct apus_ctl_stats_keeper **keeper_out)
 {
-	uint32_t row_max = 1 + p->config.local_endpoints + match_rows(p);
-	struct apus_ctl_stats_keeper *k;
-	struct apus_ctl_stats_file *f;
+	struct apus_ctl_stats_keeper *k = calloc(1, sizeof(*k));
+	struct apus_ctl_stats_file *f = calloc(1, file_bytes(row_max));
 	int rc = APUS_ENOMEM;
 
-	if (p->config.stats_file[0] == '\0')
-		return 0;
-	k = calloc(1, sizeof(*k));
-	f = calloc(1, file_bytes(row_max));
-	if (k && f && !make_absolute(p->config.stats_file, k->path, sizeof(k->path))) {
-		snprintf(why, why_bytes, "stats.file: cannot write \"%s\"", p->config.stats_file);
+	if (k && f && !make_absolute(path, k->path, sizeof(k->path))) {
+		snprintf(why, why_bytes, "stats.file: cannot write \"%s\"", path);
 		rc = APUS_EIO;
 	} else if (k && f) {
 		f->row_bytes = sizeof(struct row);
@@ -300,14 +298,14 @@ int apus_ctl_domain_stats_open(struct apus_participant *p, char *why, size_t why
 		free(f);
 		return rc;
 	}
-	p->stats = f;
-	p->stats_keeper = k;
+	*file_out = f;
+	*keeper_out = k;
 	return 0;
 }
 
-void apus_ctl_domain_stats_close(struct apus_participant *p)
+void apus_ctl_stats_drop(struct apus_ctl_stats_file *f, struct apus_ctl_stats_keeper *k)
 {
-	struct apus_ctl_stats_keeper *k = p->stats_keeper, **at = &keepers;
+	struct apus_ctl_stats_keeper **at = &keepers;
 
 	if (!k)
 		return;
@@ -320,7 +318,22 @@ void apus_ctl_domain_stats_close(struct apus_participant *p)
 		let_go(k);
 	pthread_mutex_unlock(&keepers_lock);
 	free(k);
-	free(p->stats);
+	free(f);
+}
+
+int apus_ctl_domain_stats_open(struct apus_participant *p, char *why, size_t why_bytes)
+{
+	uint32_t row_max = 1 + p->config.local_endpoints + match_rows(p);
+
+	if (p->config.stats_file[0] == '\0')
+		return 0;
+	return apus_ctl_stats_keep(p->config.stats_file, row_max, why, why_bytes, &p->stats,
+				   &p->stats_keeper);
+}
+
+void apus_ctl_domain_stats_close(struct apus_participant *p)
+{
+	apus_ctl_stats_drop(p->stats, p->stats_keeper);
 	p->stats_keeper = NULL;
 	p->stats = NULL;
 }
@@ -543,6 +556,23 @@ struct apus_mono apus_ctl_domain_stats_turn(struct apus_participant *p, struct a
 	return p->stats_due;
 }
 
+struct apus_mono apus_ctl_stats_relay_turn(struct apus_ctl_stats_file *f,
+					   struct apus_ctl_stats_keeper *k,
+					   struct apus_relay *relay, const char *name,
+					   uint32_t queue_count, struct apus_mono now)
+{
+	static const struct apus_guid none;
+	struct row *r;
+
+	f->row_count = 0;
+	r = begin_row(f, APUS_STATS_RELAY, &none, name, queue_count);
+	apus_relay_visit(relay, put_stat, r);
+	put(r, "stats.failed_updates", k->failed);
+	f->mono_ns = now.ns;
+	k->failed += !publish(k, f);
+	return apus_mono_add(now, PERIOD_NS);
+}
+
 /* --- reading ------------------------------------------------------------------------------------- */
 
 struct apus_stats {
@@ -668,8 +698,8 @@ static bool show(const struct row *r, bool (*visit)(const struct apus_stats_row 
 	struct apus_stat stats[ROW_STATS];
 	struct row copy = *r;
 	struct apus_stats_row out = {
-		.kind = copy.kind <= APUS_STATS_MATCHED_WRITER ? (enum apus_stats_kind)copy.kind
-							       : APUS_STATS_PARTICIPANT,
+		.kind = copy.kind <= APUS_STATS_RELAY ? (enum apus_stats_kind)copy.kind
+						      : APUS_STATS_PARTICIPANT,
 		.topic = copy.topic,
 		.problem = copy.flags & NOT_ALIVE ? "not alive"
 			   : copy.flags & SILENT  ? "silent"

@@ -10,6 +10,7 @@
 #include <apus/core.h>
 
 #include <pthread.h>
+#include <rte_ethdev.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -270,11 +271,25 @@ static void make_names(void)
 	}
 }
 
+/* What the device says it had no buffer or place for: no counter of ours moves then. */
+static uint64_t rx_missed(const struct apus_dp_port *port)
+{
+	struct rte_eth_stats stats;
+
+	return rte_eth_stats_get(port->device.id, &stats) == 0 ? stats.imissed + stats.rx_nombuf
+							       : 0;
+}
+
 bool apus_dpdk_port_stat(struct apus_dp_port *port, uint32_t idx,
 			 struct apus_dp_port_stat *stat_out)
 {
-	const uint32_t own = APUS_ARRAY_LENGTH(port_counters);
+	const uint32_t own = APUS_ARRAY_LENGTH(port_counters) + 1;
 
+	if (idx == own - 1) {
+		stat_out->name = "port.rx_missed";
+		stat_out->value = rx_missed(port);
+		return true;
+	}
 	if (idx < own) {
 		stat_out->name = port_counters[idx].name;
 		stat_out->value = apus_counter_get(

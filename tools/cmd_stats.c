@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `apus stats` and `apus top`: the counters of running participants, from the files they keep (setting `stats.file`).
+ * `apus stats` and `apus top`: the counters of running participants and worker processes, from the files they keep (setting `stats.file`).
  * Reading disturbs nobody.
  */
 #include <inttypes.h>
@@ -24,8 +24,14 @@ struct values {
 	int64_t count, interval_ms;
 };
 
-static const char *const kinds[] = {"participant", "writer", "reader", "matched_reader",
-				    "matched_writer"};
+static const char *const kinds[] = {"participant",    "writer",         "reader",
+				    "matched_reader", "matched_writer", "worker"};
+
+/* Rows that have a name in place of a topic, and head their file. */
+static bool is_head(const struct apus_stats_row *row)
+{
+	return row->kind == APUS_STATS_PARTICIPANT || row->kind == APUS_STATS_RELAY;
+}
 
 static void print_guid(const struct apus_guid *guid)
 {
@@ -46,8 +52,8 @@ static bool print_json(const struct apus_stats_row *row, void *user)
 	printf("{\"kind\":\"%s\",\"guid\":\"", kinds[row->kind]);
 	print_guid(&row->guid);
 	printf("\",\"%s\":%s,\"matched\":%u,\"problem\":\"%s\",\"counters\":{",
-	       row->kind == APUS_STATS_PARTICIPANT ? "name" : "topic", topic, row->matched,
-	       *stale && row->kind == APUS_STATS_PARTICIPANT ? "stale" : row->problem);
+	       is_head(row) ? "name" : "topic", topic, row->matched,
+	       *stale && is_head(row) ? "stale" : row->problem);
 	for (uint32_t i = 0; i < row->stat_count; i++)
 		printf("%s\"%s\":%" PRIu64, i ? "," : "", row->stats[i].name, row->stats[i].value);
 	puts("}}");
@@ -76,7 +82,7 @@ static bool print_prometheus(const struct apus_stats_row *row, void *user)
 			putchar(*c == '.' || *c == '-' ? '_' : *c);
 		printf("{kind=\"%s\",guid=\"", kinds[row->kind]);
 		print_guid(&row->guid);
-		fputs(row->kind == APUS_STATS_PARTICIPANT ? "\",name=\"" : "\",topic=\"", stdout);
+		fputs(is_head(row) ? "\",name=\"" : "\",topic=\"", stdout);
 		print_label(row->topic);
 		printf("\"} %" PRIu64 "\n", row->stats[i].value);
 	}
@@ -240,7 +246,7 @@ static bool print_top(const struct apus_stats_row *row, void *user)
 		print_match(row);
 		return true;
 	}
-	if (row->kind == APUS_STATS_PARTICIPANT) {
+	if (is_head(row)) {
 		printf("%s%s%s\n", ink(stdout, INK_STRONG), row->topic, ink(stdout, INK_NONE));
 		return true;
 	}

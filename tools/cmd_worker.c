@@ -138,6 +138,7 @@ static int run(const struct command *command, int argc, char **argv)
 	int words, rc;
 
 	session_options_default(&v.session);
+	v.session.section = APUS_CONFIG_WORKER;
 	rc = options_parse(command, argc, argv, &v, &words);
 	if (rc != EXIT_DONE)
 		return rc < 0 ? EXIT_DONE : rc;
@@ -145,7 +146,7 @@ static int run(const struct command *command, int argc, char **argv)
 		return complain("%s: no word is expected here", argv[0]);
 	if (v.check)
 		return host_check(v.root, v.json, false);
-	rc = session_configure(&v.session, "apus", &config);
+	rc = session_configure(&v.session, NULL, &config);
 	if (rc != EXIT_DONE)
 		return rc;
 	rc = serve(config, &v);
@@ -154,7 +155,7 @@ static int run(const struct command *command, int argc, char **argv)
 }
 
 static const struct option options[] = {
-	CONFIG_OPTIONS(struct values),
+	SETTING_OPTIONS(struct values),
 	{"check", NULL, "only say what of this host costs latency, and what mends it", OPTION_FLAG,
 	 0, offsetof(struct values, check), 0, 0},
 	{"root", "PATH", "where --check looks for /proc and /sys (default: /)", OPTION_TEXT, 0,
@@ -165,14 +166,17 @@ static const struct option options[] = {
 
 const struct command cmd_worker = {
 	"worker",
-	"[--config FILE] [--json] | --check [--json]",
+	"[--config FILE] [--set NAME=VALUE] [--json] | --check [--json]",
 	"Own the queues of the network for applications with transport = worker.",
 	"Runs until a signal. Settings that count: worker.name and .directory, where applications look for it;\n"
-	"interfaces, transport and transport.ipv6, what they get; worker.applications, .queues, .ring_bytes and\n"
-	".burst, their limits; worker.count, .cores, .priority and .idle, its threads. Applications are given\n"
-	"ports of their own, and lose what they have when they die. If this process dies, they wait for the next\n"
-	"of its name.\n"
-	"--check: exit code 0 if nothing was found, else 1.\n",
+	"interfaces, transport, transport.ipv6 and rx.buffers, what they get; with transport = dpdk the interface\n"
+	"it drives itself, dpdk.port, dpdk.address and what else begins with dpdk (docs/dpdk.md); worker.applications,\n"
+	".queues, .ring_bytes and .burst, their limits; worker.count, .cores, .priority and .idle, its threads;\n"
+	"stats.file, its counters for `apus stats`, which are also printed at the end (docs/counters.md).\n"
+	"A file may serve this process and its applications: lines behind [worker] are this process's only, those\n"
+	"behind [application] theirs. Applications are given ports of their own, and lose what they have when they\n"
+	"die. If this process dies, they wait for the next of its name.\n"
+	"--check: exit code 0 if nothing was found, 1 if something was, 2 if there is nothing to look at.\n",
 	options,
 	sizeof(options) / sizeof(options[0]),
 	run,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/json.h"
 #include "tools/terminal.h"
@@ -167,7 +168,11 @@ static void print_text(const struct point *p, const char *value, bool well)
 int host_check(const char *root, bool json, bool findings_only)
 {
 	int findings = 0;
+	char proc[512];
 
+	snprintf(proc, sizeof(proc), "%.500s/proc", root);
+	if (access(proc, R_OK | X_OK) != 0)
+		return complain("--root %s: there is no %s to look at", root, proc);
 	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
 		char value[VALUE_BYTES];
 		bool well;

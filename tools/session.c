@@ -26,6 +26,7 @@ void session_options_default(struct session_options *options)
 	options->config_path = NULL;
 	options->settings.count = 0;
 	options->verbose = false;
+	options->section = APUS_CONFIG_APPLICATION;
 }
 
 /* ---- configuration ------------------------------------------------------------------------------ */
@@ -58,7 +59,8 @@ static int apply_setting(struct apus_config *config, const char *text)
 	return complain_setting(name, reason);
 }
 
-static int apply_file(struct apus_config *config, const char *option)
+static int apply_file(struct apus_config *config, const char *option,
+		      enum apus_config_section section)
 {
 	const char *path = option ? option : getenv("APUS_CONFIG");
 	char reason[REASON_BYTES] = "";
@@ -66,7 +68,7 @@ static int apply_file(struct apus_config *config, const char *option)
 
 	if (!path || (!option && !*path))
 		return EXIT_DONE;
-	rc = apus_config_load(config, path, reason, sizeof(reason));
+	rc = apus_config_load_section(config, section, path, reason, sizeof(reason));
 	if (rc == 0)
 		return EXIT_DONE;
 	return complain("%s: %s", option ? "--config" : "APUS_CONFIG",
@@ -76,7 +78,7 @@ static int apply_file(struct apus_config *config, const char *option)
 static int apply_options(struct apus_config *config, const struct session_options *options)
 {
 	char domain[16];
-	int rc = apply_file(config, options->config_path);
+	int rc = apply_file(config, options->config_path, options->section);
 
 	if (rc != EXIT_DONE)
 		return rc;
@@ -97,7 +99,8 @@ int session_configure(const struct session_options *options, const char *name,
 
 	if (!config)
 		return complain_failed("no memory for the configuration");
-	apus_config_set(config, "participant.name", name, NULL, 0);
+	if (name)
+		apus_config_set(config, "participant.name", name, NULL, 0);
 	rc = apply_options(config, options);
 	if (rc != EXIT_DONE)
 		apus_config_destroy(config);

@@ -21,18 +21,23 @@ struct session_options {
 	const char *config_path;
 	struct option_list settings; /**< "name=value" */
 	bool verbose;
+	enum apus_config_section section; /**< not an option: whose part of a file counts */
 	bool see_all; /**< not an option: Discovery Servers, if any, are to tell all they know */
 };
 
 /** Rows of an option table for a struct with a member `session` of the type above: what makes a
  *  configuration, and what all commands that join a domain have besides. */
-#define CONFIG_OPTIONS(type)                                                                    \
-	OPTION_ROW("domain", "N", "DDS domain, 0 to 232 (default: as configured, else 0)",      \
-		   OPTION_NUMBER, 0, offsetof(type, session.domain), 0, 232),                   \
-		OPTION_ROW("config", "FILE",                                                    \
-			   "read settings (default: the file APUS_CONFIG names, if any)",       \
-			   OPTION_TEXT, 0, offsetof(type, session.config_path), 0, 0),          \
-		OPTION_ROW("set", "NAME=VALUE", "change one setting; `apus config` lists them", \
+#define CONFIG_OPTIONS(type)                                                               \
+	OPTION_ROW("domain", "N", "DDS domain, 0 to 232 (default: as configured, else 0)", \
+		   OPTION_NUMBER, 0, offsetof(type, session.domain), 0, 232),              \
+		SETTING_OPTIONS(type)
+
+/** Those of a command that joins no domain. */
+#define SETTING_OPTIONS(type)                                                                     \
+	OPTION_ROW("config", "FILE",                                                              \
+		   "read settings (default: the file APUS_CONFIG names, if any)", OPTION_TEXT, 0, \
+		   offsetof(type, session.config_path), 0, 0),                                    \
+		OPTION_ROW("set", "NAME=VALUE", "change one setting; `apus config` lists them",   \
 			   OPTION_LIST, 's', offsetof(type, session.settings), 0, 0)
 
 #define SESSION_OPTIONS(type)                                                                     \
@@ -54,7 +59,7 @@ void session_options_default(struct session_options *options);
 
 /**
  * Builds the configuration: defaults, the file, --domain, --set, later ones winning.
- * name: what the participant is called unless a setting says otherwise.
+ * name: what the participant is called unless a setting says otherwise; NULL: there is none.
  * Returns EXIT_DONE and the caller's `*config_out`, else an exit code after a complaint.
  */
 int session_configure(const struct session_options *options, const char *name,

@@ -256,7 +256,9 @@ struct apus_dp_relay_counters {
 	struct apus_counter attached;  /* queues opened */
 	struct apus_counter closed;    /* closed by their applications */
 	struct apus_counter reclaimed; /* taken back from those that died, or left without a word */
-	struct apus_counter refused;   /* not opened: a limit, a port taken, nonsense */
+	struct apus_counter refused;   /* not opened: a limit, nonsense */
+	struct apus_counter
+		taken; /* not opened: the port is taken, and another one will be asked for */
 	struct apus_counter
 		broken; /* taken from applications whose ring or messages are nonsense */
 };

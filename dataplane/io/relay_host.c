@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -266,6 +267,11 @@ static void refuse(struct apus_dp_relay *relay, const struct apus_dp_relay_guest
 
 	snprintf(opened.why, sizeof(opened.why), "%.127s", why);
 	(void)apus_shm_send(g->fd, &opened, sizeof(opened), NULL, 0);
+	/* Participants look for a free index by asking: that is no refusal worth a line. */
+	if (rc == APUS_EADDRINUSE) {
+		apus_counter_add(&relay->counters.taken, 1);
+		return;
+	}
 	apus_dp_relay_tell(relay, APUS_DP_RELAY_REFUSED, g->pid, port, 0, &relay->counters.refused,
 			   "%.127s", why);
 }
@@ -444,6 +450,25 @@ static int listen_at(struct apus_dp_relay *relay, const char *directory, char *w
 	return relay->listener;
 }
 
+/* Why a thread did not start: a core that is not there, mostly. */
+static void explain_start(const struct apus_dp_relay_config *config, uint32_t i, int rc, char *why,
+			  size_t why_bytes)
+{
+	int core = config->cores[i];
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	if (rc != APUS_EINVAL || core < 0 || sched_getaffinity(0, sizeof(set), &set) != 0)
+		snprintf(why, why_bytes, "cannot start thread %u: %s", i, apus_strerror(rc));
+	else
+		snprintf(
+			why, why_bytes,
+			"worker.cores: there is no core %d for thread %u; this process may use %d, "
+			"and the host has %ld (0…%ld)",
+			core, i, CPU_COUNT(&set), sysconf(_SC_NPROCESSORS_CONF),
+			sysconf(_SC_NPROCESSORS_CONF) - 1);
+}
+
 int apus_dp_relay_create(const struct apus_dp_relay_config *config, char *why, size_t why_bytes,
 			 struct apus_dp_relay **relay_out)
 {
@@ -477,8 +502,7 @@ int apus_dp_relay_create(const struct apus_dp_relay_config *config, char *why, s
 		relay->threads[i].idx = i;
 		rc = apus_dp_relay_thread_start(&relay->threads[i]);
 		if (rc != 0)
-			snprintf(why, why_bytes, "cannot start thread %u: %s", i,
-				 apus_strerror(rc));
+			explain_start(config, i, rc, why, why_bytes);
 	}
 	if (rc != 0) {
 		apus_dp_relay_destroy(relay);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Configuration of a participant: a table of named settings with defaults, ranges and units.
- * `apus config` prints the table; files hold one `name = value` a line, `#` starts a comment.
+ * `apus config` prints the table; files hold one `name = value` a line, `#` starts a comment. Lines behind a line
+ * `[application]` or `[worker]` are for participants or for the worker process only (enum apus_config_section).
  */
 #ifndef APUS_CONFIG_H
 #define APUS_CONFIG_H
@@ -37,9 +38,23 @@ APUS_API void apus_config_destroy(struct apus_config *config);
 APUS_API int apus_config_set(struct apus_config *config, const char *name, const char *value,
 			     char *error, size_t error_bytes);
 
+/** Who reads a file, so that one file can serve both sides of a worker process: lines above the first section are
+ *  everybody's, those of another's section are checked and not applied. */
+enum apus_config_section {
+	APUS_CONFIG_APPLICATION = 0, /**< [application]: participants */
+	APUS_CONFIG_WORKER = 1,      /**< [worker]: the worker process, <apus/relay.h> */
+};
+
 /**
- * Reads a file of settings. All lines are checked before any is applied.
- * Returns 0, APUS_ENOENT (cannot open), APUS_EINVAL (error names file, line and reason).
+ * Reads a file of settings for one reader. All lines are checked before any is applied.
+ * Returns 0, APUS_ENOENT (cannot open), APUS_EINVAL (error names file, line and reason), APUS_ENOMEM.
+ */
+APUS_API int apus_config_load_section(struct apus_config *config, enum apus_config_section section,
+				      const char *path, char *error, size_t error_bytes);
+
+/**
+ * Reads a file of settings for participants: apus_config_load_section() with APUS_CONFIG_APPLICATION.
+ * Returns 0, APUS_ENOENT (cannot open), APUS_EINVAL (error names file, line and reason), APUS_ENOMEM.
  */
 APUS_API int apus_config_load(struct apus_config *config, const char *path, char *error,
 			      size_t error_bytes);

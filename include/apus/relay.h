@@ -41,8 +41,8 @@ struct apus_relay_event {
 
 /**
  * Begins to serve, as configured: `transport` (not worker) and what belongs to it, `interfaces`, `transport.ipv6`,
- * `rx.buffers`, `worker.name`, `.directory`, `.applications`, `.queues`, `.ring_bytes`, `.burst`, and `worker.count`,
- * `.cores`, `.priority`, `.idle` of its threads. Any other setting that differs from its default is refused, for it
+ * `rx.buffers`, `stats.file`, `worker.name`, `.directory`, `.applications`, `.queues`, `.ring_bytes`, `.burst`, and
+ * `worker.count`, `.cores`, `.priority`, `.idle` of its threads. Any other setting that differs from its default is refused, for it
  * would have no effect. Where SCHED_FIFO is not permitted a thread runs without it, and an event says so.
  * why (may be NULL) receives a sentence. Returns 0, APUS_EINVAL, APUS_EADDRINUSE (another one of that name runs),
  * APUS_EPERM, APUS_ENODEV, APUS_ENOMEM, APUS_EIO.
@@ -51,13 +51,14 @@ APUS_API int apus_relay_create(const struct apus_config *config, struct apus_rel
 			       char *why, size_t why_bytes);
 
 /** Accepts and answers applications for up to timeout_ns (0…60 s), and calls `event` (may be NULL) for what has happened
- *  since. Call it again and again: nobody is accepted meanwhile, but those who have queues are served. Returns the
- *  number of events, or APUS_EINVAL. */
+ *  since. Call it again and again: nobody is accepted meanwhile, but those who have queues are served. With
+ *  `stats.file` it returns after a quarter of a second, and updates the file. Returns the number of events, or
+ *  APUS_EINVAL. */
 APUS_API int apus_relay_poll(struct apus_relay *relay, int64_t timeout_ns,
 			     void (*event)(const struct apus_relay_event *event, void *user),
 			     void *user);
 
-/** Visits the counters. Any thread. */
+/** Visits the counters, those of a port of its own included (transport = dpdk). Any thread. */
 APUS_API void apus_relay_visit(struct apus_relay *relay,
 			       void (*visit)(const struct apus_stat *stat, void *user), void *user);
 

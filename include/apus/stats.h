@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The counters of a running participant, read by another process: the participant keeps them in a file (setting
- * `stats.file`) that is read here. Nothing the reader does can disturb the participant.
+ * The counters of a running participant or worker process, read by another process: it keeps them in a file (setting
+ * `stats.file`) that is read here. Nothing the reader does can disturb it.
  *
  * Thread rule: one thread at a time for each handle.
  */
@@ -24,17 +24,19 @@ enum apus_stats_kind {
 	APUS_STATS_READER = 2,
 	APUS_STATS_MATCHED_READER = 3, /**< of the writer before it */
 	APUS_STATS_MATCHED_WRITER = 4, /**< of the reader before it */
+	APUS_STATS_RELAY = 5, /**< a worker process (`apus worker`): the only row of its file */
 };
 
 /** One participant, endpoint or match. Pointers are valid during the callback. */
 struct apus_stats_row {
 	enum apus_stats_kind kind;
 	struct apus_guid guid; /**< of a match: the other side's */
-	const char *topic;     /**< of a participant: its name */
+	const char *topic;     /**< of a participant or a worker process: its name */
 	const char
 		*problem; /**< "" or what stands out: "behind", "not alive", "silent" (demoted) */
 	uint32_t
-		matched; /**< endpoints matched; of a participant: with all its endpoints together */
+		matched; /**< endpoints matched; of a participant: with all its endpoints together; of a
+			    worker process: queues it serves */
 	const struct apus_stat *stats;
 	uint32_t stat_count;
 };

@@ -350,6 +350,53 @@ static void a_file_is_taken_whole_or_not_at_all(void **state)
 	apus_config_destroy(config);
 }
 
+static int load_section(struct apus_config *config, enum apus_config_section section,
+			const char *content, char *error, size_t error_bytes)
+{
+	char path[64];
+	int result;
+
+	write_file(path, content, strlen(content));
+	result = apus_config_load_section(config, section, path, error, error_bytes);
+	unlink(path);
+	return result;
+}
+
+static void a_file_serves_both_sides_of_a_worker_process(void **state)
+{
+	static const char text[] =
+		"interfaces = lo\n"
+		"[application]\ntransport = worker # by the process\nlease = 5s\n"
+		" [worker] # below is its own\ntransport = socket\nworker.count = 3\n"
+		"[application]\ndomain = 9\n";
+	struct apus_config *a = make(state), *w = make(state);
+	const struct apus_ctl_config *ca = apus_ctl_config_of(a), *cw = apus_ctl_config_of(w);
+	char error[300];
+
+	assert_int_equal(load(a, text, NULL, 0), 0);
+	assert_int_equal(load_section(w, APUS_CONFIG_WORKER, text, NULL, 0), 0);
+	assert_string_equal(ca->interfaces, "lo");
+	assert_string_equal(cw->interfaces, "lo");
+	assert_int_equal(ca->transport, APUS_CTL_TRANSPORT_WORKER);
+	assert_int_equal(cw->transport, APUS_CTL_TRANSPORT_SOCKET);
+	assert_int_equal(ca->worker_count, 1);
+	assert_int_equal(cw->worker_count, 3);
+	assert_int_equal(ca->domain, 9);
+	assert_int_equal(cw->domain, 0);
+	assert_int_equal(cw->lease_ns, ca->lease_ns * 4); /* 20 s, the default */
+	/* The other side's lines are checked as well, and an unknown section is none of either. */
+	assert_int_equal(load(a, "domain = 3\n[worker]\nworker.count = x\n", error, sizeof(error)),
+			 APUS_EINVAL);
+	assert_non_null(strstr(error, ":3: worker.count: 'x' is not in the range"));
+	assert_int_equal(load(a, "domain = 3\n[workers]\n", error, sizeof(error)), APUS_EINVAL);
+	assert_non_null(strstr(error, ":2: '[workers]' is no section"));
+	assert_int_equal(ca->domain, 9);
+	assert_int_equal(load_section(a, (enum apus_config_section)2, text, error, sizeof(error)),
+			 APUS_EINVAL);
+	apus_config_destroy(a);
+	apus_config_destroy(w);
+}
+
 static void unreadable_files_are_refused(void **state)
 {
 	struct apus_config *config = make(state);
@@ -471,6 +518,7 @@ int main(void)
 		cmocka_unit_test(more_items_than_fit_are_refused),
 		cmocka_unit_test(errors_name_setting_value_and_range),
 		cmocka_unit_test(a_file_is_taken_whole_or_not_at_all),
+		cmocka_unit_test(a_file_serves_both_sides_of_a_worker_process),
 		cmocka_unit_test(unreadable_files_are_refused),
 		cmocka_unit_test(settings_are_checked_against_each_other),
 	};

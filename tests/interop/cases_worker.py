@@ -121,7 +121,7 @@ def dpdk():
         equal(done.returncode, 0, "the kernel gives the address up")
         behind = Behind(world, "transport=dpdk", "dpdk.port=net_af_packet0,iface=va,qdisc_bypass=1",
                         "dpdk.address=10.77.0.1/24", "dpdk.partial_checksums=accept",
-                        "dpdk.library=" + library, "worker.idle=pause")
+                        "dpdk.library=" + library, "worker.idle=pause", "stats.file=" + world.directory + "/stats")
         there = world.sub("cyclone", "Square", count=COUNT, timeout=60)
         here = world.sub("apus", "Circle", host="a", count=COUNT, timeout=60, extra=behind.extra)
         beside = world.sub("apus", "Square", host="a", count=COUNT, timeout=60, extra=behind.extra)
@@ -129,11 +129,21 @@ def dpdk():
                         extra=behind.extra)
         back = world.pub("cyclone", "Circle", host="b", count=COUNT, matched=1, keep_all=True,
                          settle=1, timeout=60)
+        here.wait_sample()
+        time.sleep(0.5)
+        (row,) = world.apus("stats", world.directory + "/stats", "--json").wait(20)
+        equal((row["kind"], row["name"], row["problem"]), ("worker", "default", ""), "the row of the counter file")
+        expect(row["matched"] >= 2 and row["counters"]["port.rx_frames"] > 0 and row["counters"]["relay.in"] > 0,
+               f"the counter file shows no traffic: {row}")
         for sub in (there, here, beside):
             checks.complete(sub.finish(80), COUNT, ("RED",))
         out.finish(60)
         back.finish(60, code=None)
-        behind.end()
+        end = behind.end()
+        expect(end["port.rx_frames"] > 0 and end["ip.rx.udp"] > 0 and end["ip.drop.short"] == 0,
+               f"no counters of the port at the end: {end}")
+        equal(end["relay.refused"], 0, "refusals: looking for a free index is none")
+        expect(end["relay.taken"] > 0 and not os.path.exists(world.directory + "/stats"), "taken ports, or a file left")
 
 
 @case("worker/one-host")

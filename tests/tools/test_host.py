@@ -81,10 +81,23 @@ for path, (text, name) in BAD.items():
     found = [row["name"] for row in rows if not row["ok"]]
     assert code == 1 and found == [name], (path, code, found)
     assert all(row["mend"] and row["cost"] for row in rows if not row["ok"]), rows
-# What a kernel does not tell is no finding.
-assert check({}) == (0, []), check({})
+# What a kernel does not tell is no finding; what is no host is nothing to look at.
+assert check({"proc/x": ""}) == (0, []), check({"proc/x": ""})
+assert check({}) == (2, []), check({})
+
+with tempfile.TemporaryDirectory() as root:
+    done = subprocess.run([apus, "worker", "--check", "--root", root + "/none"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "/none" in done.stderr and not done.stdout, done
+    # A core that no host has is named, and how many there are.
+    done = subprocess.run([apus, "worker", "--set", "worker.cores=1023", "--set", f"worker.directory={root}", "--set",
+                           "interfaces=lo"], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and "no core 1023" in done.stderr and f"host has {os.cpu_count()} (" in done.stderr, done
+done = subprocess.run([apus, "worker", "--help"], capture_output=True, text=True, timeout=60)
+assert "--domain" not in done.stdout and "dpdk.port" in done.stdout and "stats.file" in done.stdout, done
 
 huge = os.path.join(scripts, "hugepages")
+code, out, err = run(huge, "reserve", "2", "--dry-run")
+assert code == 0 and "2" in out, (code, out, err)
 code, out, _ = run(huge, "--dry-run", "reserve", "8")
 assert code == 0 and "8" in out, out
 code, out, _ = run(huge, "--dry-run", "mount", "/mnt/x", "--user", "root")
