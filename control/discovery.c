@@ -18,10 +18,11 @@
 #define ANSWER_PAUSE_NS (10 * APUS_NS_PER_MS)
 /* From so many waiting answers on, one multicast announcement stands for all it reaches. */
 #define ANSWERS_MERGED 5
-/* RTPS header, INFO_TS, DATA header and inline QoS around an announcement; rounded up. */
-#define ANNOUNCEMENT_HEAD_BYTES 80
-/* IPv6 and UDP headers: they reach the address as well, though they do not count as received. */
-#define PACKET_HEAD_BYTES 48
+/* RTPS header, INFO_TS and DATA header around an announcement. */
+#define ANNOUNCEMENT_HEAD_BYTES 56
+/* IP and UDP headers: they reach the address as well, though they do not count as received. */
+#define IPV4_HEAD_BYTES 28
+#define IPV6_HEAD_BYTES 48
 /* What may be sent to an unproved address for each byte received from it. */
 #define AMPLIFICATION 3
 /* An announcement that is older than the last one may be a straggler. Heard again after so long, and nothing
@@ -188,11 +189,15 @@ static uint64_t answer_bytes(const struct apus_ctl_discovery *d)
 
 /* Books what is about to be sent to a participant; false if it could amplify. reserved: what must still fit
  * behind it. */
-static bool book(struct peer *peer, uint64_t bytes, uint64_t reserved)
+static bool book(struct apus_ctl_discovery *d, const struct apus_ctl_participant *p, uint64_t bytes,
+		 uint64_t reserved)
 {
-	bytes += PACKET_HEAD_BYTES;
+	uint64_t head = p->metatraffic.family == AF_INET ? IPV4_HEAD_BYTES : IPV6_HEAD_BYTES;
+	struct peer *peer = peer_of(d, p);
+
+	bytes += head;
 	if (reserved)
-		reserved += PACKET_HEAD_BYTES;
+		reserved += head;
 	if (!peer->proved &&
 	    peer->sent_bytes + bytes + reserved >= AMPLIFICATION * peer->received_bytes)
 		return false;
@@ -207,8 +212,10 @@ bool apus_ctl_discovery_may_send(struct apus_ctl_discovery *d, const struct apus
 	struct peer *peer = p ? peer_of(d, p) : NULL;
 
 	/* It understands nothing else before our announcement: HEARTBEATs must not use up what that needs. */
-	if (p && (p->local || book(peer, bytes, peer->answer_due.ns ? answer_bytes(d) : 0)))
+	if (p && (p->local || book(d, p, bytes, peer->answer_due.ns ? answer_bytes(d) : 0)))
 		return true;
+	if (p)
+		peer->withheld = true;
 	apus_counter_add(&d->counters.datagrams_withheld, 1);
 	return false;
 }
@@ -218,7 +225,7 @@ static void send_directly(struct apus_ctl_discovery *d, const struct apus_ctl_pa
 {
 	if (!p->metatraffic.family)
 		return;
-	if (book(peer_of(d, p), answer_bytes(d), 0))
+	if (book(d, p, answer_bytes(d), 0))
 		send_to(d, &p->metatraffic);
 	else
 		apus_counter_add(&d->counters.answers_withheld, 1);
@@ -595,6 +602,11 @@ static int on_own_word(struct apus_ctl_discovery *d,
 	}
 	if (!peer->knows_us && is_peer(p))
 		owe_answer(d, peer, now);
+	/* There may be room now for what began the conversation: no need to wait for a timer. */
+	if (peer->withheld && !peer->proved && d->ops.greet) {
+		peer->withheld = false;
+		d->ops.greet(d->ops.user, &heard->source);
+	}
 	return result;
 }
 

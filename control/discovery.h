@@ -72,6 +72,9 @@ struct apus_ctl_discovery_ops {
 	/** When traffic between our endpoints and the participant's was last heard; 0: not known. Asked before its
 	 *  lease runs out. May be NULL. */
 	struct apus_mono (*heard)(void *user, const struct apus_prefix *participant);
+	/** Sends a participant's built-in readers a HEARTBEAT each, as to readers just matched: what was sent
+	 *  before did not reach them. May be NULL. */
+	void (*greet)(void *user, const struct apus_prefix *participant);
 };
 
 /** How to announce. */

@@ -19,6 +19,7 @@ struct peer {
 	uint64_t sent_bytes;
 	bool knows_us; /* traffic of it for us has been seen */
 	bool proved;   /* and it was an answer that only its address could give */
+	bool withheld; /* something was not sent to it, for it could have amplified */
 	apus_seq refused
 		[2]; /* [is_writer] lowest number of a record there was no room for; 0: none */
 	struct apus_mono regressed; /* servers: first said to have written less; 0: never */

@@ -440,6 +440,18 @@ static struct apus_mono heard(void *user, const struct apus_prefix *participant)
 	return latest;
 }
 
+static void greet(void *user, const struct apus_prefix *participant)
+{
+	struct apus_participant *p = user;
+
+	for (int i = 0; i < APUS_CTL_BUILTINS; i++) {
+		struct apus_guid reader =
+			apus_guid_make(participant, (struct apus_eid){topics[i].reader});
+
+		apus_dp_writer_greet(p->builtin[i].writer, &reader);
+	}
+}
+
 struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p)
 {
 	return (struct apus_ctl_discovery_ops){.announce = announce,
@@ -447,7 +459,8 @@ struct apus_ctl_discovery_ops apus_ctl_domain_ops(struct apus_participant *p)
 					       .ask_again = ask_again,
 					       .user = p,
 					       .announce_client = announce_client,
-					       .heard = heard};
+					       .heard = heard,
+					       .greet = greet};
 }
 
 /* --- life ---------------------------------------------------------------------------------------- */

@@ -425,6 +425,8 @@ void apus_dp_writer_derive(struct apus_dp_writer *writer);
 void apus_dp_writer_settle(struct apus_dp_writer *writer);
 /** Sends one matched reader a HEARTBEAT that asks for an answer. */
 void apus_dp_writer_heartbeat(struct apus_dp_writer *writer, struct apus_dp_writer_state *state);
+/** A HEARTBEAT to a reliable reader that is reached over the network, as when it has just matched; nothing to others. */
+void apus_dp_writer_greet(struct apus_dp_writer *writer, const struct apus_guid *reader);
 /** Starts the heartbeat timer because some reader lags. */
 void apus_dp_writer_lagging(struct apus_dp_writer *writer, struct apus_mono now);
 

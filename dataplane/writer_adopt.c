@@ -302,6 +302,22 @@ void apus_dp_writer_derive(struct apus_dp_writer *w)
 	atomic_store_explicit(&w->matched, w->match_count - w->awaited_count, memory_order_relaxed);
 }
 
+static bool greet_one(struct apus_dp_writer *w, struct apus_dp_writer_state *s)
+{
+	if (!s->reliable || s->local || s->shm || !s->addr.family)
+		return false;
+	apus_dp_writer_heartbeat(w, s);
+	return true;
+}
+
+void apus_dp_writer_greet(struct apus_dp_writer *writer, const struct apus_guid *reader)
+{
+	struct apus_dp_writer_state *s = apus_dp_writer_find_state(writer, reader);
+
+	if (s)
+		(void)greet_one(writer, s);
+}
+
 /* A reader that has just matched learns at once what there is: see docs/decisions/0006. */
 static void greet(struct apus_dp_writer *w, struct apus_mono now)
 {
@@ -311,11 +327,8 @@ static void greet(struct apus_dp_writer *w, struct apus_mono now)
 		if (!s->mark)
 			continue;
 		s->mark = false;
-		if (s->reliable && !s->local && !s->shm && s->addr.family) {
-			apus_dp_writer_heartbeat(w, s);
-			if (s->awaited || s->acked < w->sent)
-				apus_dp_writer_lagging(w, now);
-		}
+		if (greet_one(w, s) && (s->awaited || s->acked < w->sent))
+			apus_dp_writer_lagging(w, now);
 	}
 	if (w->local_count)
 		apus_dp_writer_retry_local(w, now);

@@ -32,6 +32,7 @@ struct world {
 	uint32_t request_count; /* for what had been refused; and the latest */
 	struct apus_guid requested;
 	apus_seq requested_from;
+	uint32_t greeted; /* participant 1's readers */
 	uint8_t last[APUS_WIRE_RECORD_PAYLOAD_MAX];
 };
 
@@ -83,6 +84,15 @@ static struct apus_mono traffic(void *user, const struct apus_prefix *participan
 	return apus_prefix_equal(participant, &one) ? w->traffic_at : (struct apus_mono){0};
 }
 
+static void record_greeting(void *user, const struct apus_prefix *participant)
+{
+	struct world *w = user;
+	struct apus_prefix one = fixture_prefix(1);
+
+	assert_true(apus_prefix_equal(participant, &one));
+	w->greeted++;
+}
+
 static struct apus_dp_addr group(void)
 {
 	return apus_dp_addr_v4((uint8_t[]){239, 255, 0, 1}, 7400);
@@ -99,7 +109,8 @@ static void open_world_as(struct world *w, uint32_t self, bool multicast,
 	struct apus_ctl_graph_config gc = fixture_config();
 	struct apus_wire_participant_record record = fixture_participant(self);
 	struct apus_ctl_discovery_ops ops = {record_announcement, record_write, record_request, w,
-					     .heard = traffic};
+					     .heard = traffic,
+					     .greet = record_greeting};
 	struct apus_ctl_discovery_config dc = {.announce_period_ns = 3 * SEC,
 					       .burst_period_ns = 100 * MS,
 					       .burst_count = 3,
@@ -337,8 +348,8 @@ static void answers_are_spread_where_multicast_is_off(void **state)
 	close_world(&w);
 }
 
-/* Whatever an unproved address makes us send stays below three times what came from it, counting 128
- * bytes of headers for each announcement. */
+/* Whatever an unproved address makes us send stays below three times what came from it, counting 84 bytes of
+ * headers (IPv4, UDP, RTPS, INFO_TS, DATA) for each announcement. */
 static void an_unproved_address_gets_less_than_three_times_its_bytes(void **state)
 {
 	uint64_t received = 0, sent = 0;
@@ -355,7 +366,7 @@ static void an_unproved_address_gets_less_than_three_times_its_bytes(void **stat
 		apus_ctl_discovery_turn(w.d, at(SEC + i * 400 * MS + 50 * MS));
 		sent = 0;
 		for (uint32_t s = 0; s < w.count; s++)
-			sent += w.log[s].bytes + 128;
+			sent += w.log[s].bytes + 84;
 		assert_true(sent < 3 * received);
 	}
 	assert_true(w.count > 10); /* but it is answered */
@@ -411,6 +422,32 @@ static void all_traffic_counts_until_there_is_proof(void **state)
 	assert_true(apus_ctl_discovery_may_send(w.d, &one, 60000));
 	/* Somebody who is not known gets nothing. */
 	assert_false(apus_ctl_discovery_may_send(w.d, &two, 1));
+	close_world(&w);
+}
+
+/* What could not be sent to a newcomer, for too little had come from it, is sent when more has: not by a timer. */
+static void a_greeting_withheld_follows_the_next_announcement(void **state)
+{
+	struct apus_prefix one = fixture_prefix(1);
+	struct world w;
+
+	(void)state;
+	open_world(&w, false);
+	settle(&w);
+	hear_bytes(&w, 1, false, 100, at(0));
+	assert_false(apus_ctl_discovery_may_send(w.d, &one, 336));
+	assert_int_equal(w.greeted, 0);
+	hear_bytes(&w, 1, false, 100, at(1 * MS));
+	assert_int_equal(w.greeted, 1);
+	/* Once; and not if nothing was withheld, or when it has proved itself. */
+	hear_bytes(&w, 1, false, 500, at(2 * MS));
+	assert_int_equal(w.greeted, 1);
+	assert_true(apus_ctl_discovery_may_send(w.d, &one, 336));
+	hear_bytes(&w, 1, false, 100, at(3 * MS));
+	assert_false(apus_ctl_discovery_may_send(w.d, &one, 60000));
+	apus_ctl_discovery_on_evidence(w.d, &one, 0, true, at(4 * MS));
+	hear_bytes(&w, 1, false, 100, at(5 * MS));
+	assert_int_equal(w.greeted, 1);
 	close_world(&w);
 }
 
@@ -919,6 +956,7 @@ int main(void)
 		cmocka_unit_test(an_unproved_address_gets_less_than_three_times_its_bytes),
 		cmocka_unit_test(a_new_address_has_to_prove_itself_again),
 		cmocka_unit_test(all_traffic_counts_until_there_is_proof),
+		cmocka_unit_test(a_greeting_withheld_follows_the_next_announcement),
 		cmocka_unit_test(endpoints_match_only_after_proof),
 		cmocka_unit_test(a_restart_under_the_same_prefix_is_recognised),
 		cmocka_unit_test(vendors_that_may_stamp_repetitions_are_believed),
