@@ -531,6 +531,26 @@ static int start_control(struct apus_participant *p, char *why, size_t why_bytes
 	return APUS_EIO;
 }
 
+/* Announces us by the creating thread's own hand: others answer while the control thread starts and the application
+ * makes its endpoints. */
+static int announce_and_start(struct apus_participant *p, char *why, size_t why_bytes)
+{
+	int rc;
+
+	pthread_mutex_lock(&p->lock);
+	apus_dp_worker_take_turn(p->control);
+	(void)apus_ctl_discovery_turn(p->discovery, apus_mono_now());
+	apus_dp_worker_end_turn(p->control);
+	pthread_mutex_unlock(&p->lock);
+	rc = start_control(p, why, why_bytes);
+	if (rc == 0)
+		return 0;
+	apus_dp_worker_take_turn(p->control);
+	apus_ctl_discovery_depart(p->discovery);
+	apus_dp_worker_end_turn(p->control);
+	return rc;
+}
+
 static void stop_control(struct apus_participant *p)
 {
 	if (!p->thread_started)
@@ -595,7 +615,7 @@ static int open_parts(struct apus_participant *p, char *why, size_t why_bytes)
 	if (rc == 0)
 		rc = spawn_workers(p, why, why_bytes);
 	if (rc == 0)
-		rc = start_control(p, why, why_bytes);
+		rc = announce_and_start(p, why, why_bytes);
 	return rc;
 }
 

@@ -108,9 +108,9 @@ static void open_world_as(struct world *w, uint32_t self, bool multicast,
 {
 	struct apus_ctl_graph_config gc = fixture_config();
 	struct apus_wire_participant_record record = fixture_participant(self);
-	struct apus_ctl_discovery_ops ops = {record_announcement, record_write, record_request, w,
-					     .heard = traffic,
-					     .greet = record_greeting};
+	struct apus_ctl_discovery_ops ops = {record_announcement, record_write,
+					     record_request,      w,
+					     .heard = traffic,    .greet = record_greeting};
 	struct apus_ctl_discovery_config dc = {.announce_period_ns = 3 * SEC,
 					       .burst_period_ns = 100 * MS,
 					       .burst_count = 3,
