@@ -55,6 +55,7 @@ struct apus_ctl_config {
 	uint32_t domain;
 	int32_t participant_index; /**< 0…119, or APUS_CTL_AUTO */
 	char participant_name[APUS_CTL_TEXT_BYTES + 1];
+	uint32_t dpdk_queues;
 	char stats_file[APUS_CTL_TEXT_BYTES + 1];
 	char interfaces[APUS_CTL_TEXT_BYTES + 1]; /**< as apus_dp_netif_lookup() takes it */
 	char addresses_allow[APUS_CTL_TEXT_BYTES + 1];

@@ -60,6 +60,7 @@ int apus_participant_report(const struct apus_participant *participant, char *te
 {
 	struct apus_participant *p = (struct apus_participant *)participant;
 	struct text t = {text_out, text_bytes, false};
+	char warning[256];
 
 	if (!text_out || text_bytes == 0)
 		return APUS_EINVAL;
@@ -77,6 +78,8 @@ int apus_participant_report(const struct apus_participant *participant, char *te
 			       n->family == AF_INET6 ? n->ipv6 : n->ipv4, address, sizeof(address)),
 		     n->loopback ? " (loopback)" : "");
 	}
+	if (p->port && p->plugin->port_warning(p->port, warning, sizeof(warning)))
+		line(&t, "warning: %s\n", warning);
 	line(&t, "metatraffic: port %u\n", p->control->config.queue->unicast_port);
 	for (uint32_t i = 0; i < p->worker_count; i++)
 		report_worker(&t, p, i);

@@ -25,6 +25,7 @@ struct apus_dp_port_config apus_ctl_domain_port_config(const struct apus_ctl_con
 		.accept_partial_checksums = c->dpdk_checksums == APUS_CTL_CHECKSUMS_ACCEPT,
 		.hugepages = c->dpdk_hugepages == 0,
 		.poll_period_ns = c->dpdk_poll_period_ns,
+		.queue_count = c->dpdk_queues,
 		.hold_count = (c->worker_count + 1) * c->rx_buffer_count,
 	};
 }

@@ -31,6 +31,7 @@ struct apus_relay {
 	struct apus_ctl_stats_file *stats;
 	struct apus_ctl_stats_keeper *stats_keeper;
 	struct apus_mono stats_due;
+	char warning[128]; /* of the port, told last; "": none */
 };
 
 /* Settings that mean something to a worker process. */
@@ -239,6 +240,21 @@ static bool follow_net(struct apus_relay *r)
 	return true;
 }
 
+/* True if there is something new to be told about the port. */
+static bool follow_port(struct apus_relay *r)
+{
+	char text[sizeof(r->warning)] = "";
+
+	if (!r->port)
+		return false;
+	if (!r->plugin->port_warning(r->port, text, sizeof(text)))
+		*text = '\0';
+	if (strcmp(text, r->warning) == 0)
+		return false;
+	strcpy(r->warning, text);
+	return true;
+}
+
 int apus_relay_poll(struct apus_relay *relay, int64_t timeout_ns,
 		    void (*event)(const struct apus_relay_event *event, void *user), void *user)
 {
@@ -260,6 +276,14 @@ int apus_relay_poll(struct apus_relay *relay, int64_t timeout_ns,
 		n++;
 		if (event)
 			event(&(struct apus_relay_event){.kind = APUS_RELAY_NETWORK, .text = ""},
+			      user);
+	}
+	if (follow_port(relay)) {
+		n++;
+		if (event)
+			event(&(struct apus_relay_event){.kind = APUS_RELAY_NETWORK,
+							 .text = *relay->warning ? relay->warning
+										 : "well again"},
 			      user);
 	}
 	while (apus_dp_relay_event(relay->relay, &e)) {

@@ -131,6 +131,9 @@ const struct apus_ctl_setting apus_ctl_settings[] = {
 	     "The same with transport.ipv6 = on, in place of dpdk.address."),
 	NUMBER("dpdk.vlan", "", "0", "0…4094", 0, 4094, dpdk_vlan,
 	       "VLAN that all frames carry and must carry; 0: none."),
+	NUMBER("dpdk.queues", "", "1", "1…16", 1, 16, dpdk_queues,
+	       "Queue pairs of the interface that are received from; more than one where its card spreads "
+	       "streams over several (RSS)."),
 	NUMBER("dpdk.mtu", "bytes", "0", "0…9000", 0, 9000, dpdk_mtu_bytes,
 	       "Largest IP packet; 0 takes what the interface says."),
 	TEXT("dpdk.neighbours", "", "IPv4=MAC,…", APUS_CTL_KIND_TEXT, dpdk_neighbours,

@@ -3,22 +3,18 @@
 #include "dpdk/device.h"
 
 #include "dpdk/eal.h"
+#include "dpdk/fanout.h"
 
 #include <apus/core.h>
 
 #include <errno.h>
-#include <net/if.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <stdio.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 /* Link header and tag in front of an IP packet. */
 #define LINK_BYTES (RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN)
@@ -116,6 +112,19 @@ static int settle_mtu(struct apus_dpdk_device *d, uint32_t wanted, struct reason
 	return APUS_EINVAL;
 }
 
+/* Several queues: by addresses and ports where the device can, so that each stream stays in its queue and in order. A device
+ * that does not tell spreads by itself, as those of several sockets do. */
+static void spread(const struct apus_dpdk_device *d, const struct rte_eth_dev_info *info,
+		   struct rte_eth_conf *conf)
+{
+	const uint64_t wanted = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP;
+
+	if (d->queue_count == 1 || !(info->flow_type_rss_offloads & wanted))
+		return;
+	conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+	conf->rx_adv_conf.rss_conf.rss_hf = info->flow_type_rss_offloads & wanted;
+}
+
 static int configure(struct apus_dpdk_device *d, struct reason why)
 {
 	const uint64_t sums = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
@@ -130,7 +139,15 @@ static int configure(struct apus_dpdk_device *d, struct reason why)
 	d->tx_offloads = (info.tx_offload_capa & sums) == sums ? sums : 0;
 	conf.txmode.offloads = d->tx_offloads;
 	conf.rxmode.offloads = info.rx_offload_capa & checks;
-	rc = rte_eth_dev_configure(d->id, 1, 1, &conf);
+	if (d->queue_count > info.max_rx_queues || d->queue_count > info.max_tx_queues) {
+		snprintf(why.text, why.bytes, "dpdk.queues: %s has %u queue pairs at most", d->name,
+			 info.max_rx_queues < info.max_tx_queues ? info.max_rx_queues
+								 : info.max_tx_queues);
+		return APUS_EINVAL;
+	}
+	spread(d, &info, &conf);
+	rc = rte_eth_dev_configure(d->id, (uint16_t)d->queue_count, (uint16_t)d->queue_count,
+				   &conf);
 	if (rc != 0)
 		return fail(why, "configuration refused", rc);
 	d->rx_descriptors = d->tx_descriptors = APUS_DPDK_DESCRIPTORS;
@@ -147,23 +164,33 @@ static uint32_t size_pool(struct apus_dpdk_device *d, uint32_t frame_count)
 	d->frame_bytes = (d->frame_bytes < 2048 ? 2048 : (d->frame_bytes + 63) & ~63u) +
 			 RTE_PKTMBUF_HEADROOM;
 	/* AF_PACKET's ring is the kernel's: none of our buffers wait there. */
-	if (d->reassembles)
+	if (d->is_af_packet)
 		return frame_count + 4 * APUS_DPDK_BURST;
 	d->room_bytes = d->is_af_xdp ? AF_XDP_ROOM_BYTES : d->frame_bytes;
 	return count < FRAMES_MIN ? FRAMES_MIN : count;
 }
 
+/* Queues share a pool, all of it being under one claim; but AF_XDP's have their frames in one of their own. */
 static int set_up_queues(struct apus_dpdk_device *d, uint32_t frame_count, struct reason why)
 {
 	uint32_t count = size_pool(d, frame_count);
-	int rc;
+	int rc = 0;
 
-	d->pool = apus_dpdk_pool_create(count, d->room_bytes);
-	if (!d->pool)
-		return fail(why, "frame buffers", rte_errno ? rte_errno : ENOMEM);
-	rc = rte_eth_rx_queue_setup(d->id, 0, d->rx_descriptors, SOCKET_ID_ANY, NULL, d->pool);
-	if (rc == 0)
-		rc = rte_eth_tx_queue_setup(d->id, 0, d->tx_descriptors, SOCKET_ID_ANY, NULL);
+	if (!d->is_af_xdp && !d->is_af_packet)
+		count += (d->queue_count - 1) * d->rx_descriptors;
+	for (uint16_t i = 0; i < d->queue_count && rc == 0; i++) {
+		uint32_t pool = d->is_af_xdp ? i : 0;
+
+		if (!d->pools[pool])
+			d->pools[pool] = apus_dpdk_pool_create(count, d->room_bytes);
+		if (!d->pools[pool])
+			return fail(why, "frame buffers", rte_errno ? rte_errno : ENOMEM);
+		rc = rte_eth_rx_queue_setup(d->id, i, d->rx_descriptors, SOCKET_ID_ANY, NULL,
+					    d->pools[pool]);
+		if (rc == 0)
+			rc = rte_eth_tx_queue_setup(d->id, i, d->tx_descriptors, SOCKET_ID_ANY,
+						    NULL);
+	}
 	return rc == 0 ? 0 : fail(why, "queues", rc);
 }
 
@@ -180,123 +207,130 @@ static int start(struct apus_dpdk_device *d, struct reason why)
 	return 0;
 }
 
-/* Frames of AF_PACKET unless its arguments say otherwise: the kernel hands fragments over put together, as one frame
- * that must fit. 65,407 bytes are the most that a buffer of DPDK holds, and a block is made of whole pages. */
-#define AF_PACKET_FRAME_BYTES 61440
-#define AF_PACKET_ARGUMENTS   "blocksz=61440,framesz=61440,framecnt=128"
+/* --- opening -------------------------------------------------------------------------------------- */
+
+/* Frames of AF_PACKET unless its arguments say otherwise. Where the kernel hands fragments over put together they must
+ * fit, too: 65,407 bytes are the most that a buffer of DPDK holds, and a block is made of whole pages. */
+#define AF_PACKET_ARGUMENTS       "blocksz=65536,framesz=2048,framecnt=4096"
+#define AF_PACKET_JUMBO_ARGUMENTS "blocksz=65536,framesz=16384,framecnt=1024"
+#define AF_PACKET_WHOLE_ARGUMENTS "blocksz=65536,framesz=65280,framecnt=128"
+/* What the kernel puts in front of a frame, and a link header with its tag behind that. */
+#define AF_PACKET_HEADER_BYTES 128
+
+static const char *af_packet_arguments(const struct apus_dpdk_settings *s,
+				       const struct apus_dpdk_device *d)
+{
+	unsigned mtu = s->mtu_bytes;
+
+	if (d->reassembles)
+		return AF_PACKET_WHOLE_ARGUMENTS;
+	if (!mtu)
+		mtu = apus_dpdk_host_mtu(&d->host);
+	return mtu + AF_PACKET_HEADER_BYTES > 2048 ? AF_PACKET_JUMBO_ARGUMENTS
+						   : AF_PACKET_ARGUMENTS;
+}
 
 static int tune_af_packet(const struct apus_dpdk_settings *s, struct apus_dpdk_device *d,
 			  char *arguments, size_t bytes, struct reason why)
 {
-	const char *given = strstr(s->arguments, "framesz=");
-	bool given_blocks = strstr(s->arguments, "blocksz=") != NULL;
-	unsigned long frame = AF_PACKET_FRAME_BYTES;
+	unsigned long frame = 2048; /* the driver's own default */
+	char given[16];
 
-	if (given)
-		frame = strtoul(given + 8, NULL, 10);
-	else if (given_blocks)
-		frame = 2048; /* the driver's own default */
-	d->reassembles = true;
-	d->room_bytes = (uint32_t)frame + RTE_PKTMBUF_HEADROOM;
-	if (frame < 2048 || frame > UINT16_MAX - RTE_PKTMBUF_HEADROOM) {
-		snprintf(why.text, why.bytes, "dpdk.port: framesz must be 2048…%d",
-			 UINT16_MAX - RTE_PKTMBUF_HEADROOM);
-		return APUS_EINVAL;
+	apus_dpdk_argument(s->arguments, "blocksz=", given, sizeof(given));
+	if (!given[0])
+		apus_dpdk_argument(s->arguments, "framesz=", given, sizeof(given));
+	if (!given[0]) {
+		size_t used = strlen(arguments);
+
+		snprintf(arguments + used, bytes - used, ",%s", af_packet_arguments(s, d));
 	}
-	if (!given && !given_blocks)
-		snprintf(arguments, bytes, "%s,%s", s->arguments, AF_PACKET_ARGUMENTS);
-	return 0;
+	apus_dpdk_argument(arguments, "framesz=", given, sizeof(given));
+	if (given[0])
+		frame = strtoul(given, NULL, 10);
+	d->room_bytes = (uint32_t)frame + RTE_PKTMBUF_HEADROOM;
+	if (frame >= 2048 && frame <= UINT16_MAX - RTE_PKTMBUF_HEADROOM)
+		return 0;
+	snprintf(why.text, why.bytes, "dpdk.port: framesz must be 2048…%d",
+		 UINT16_MAX - RTE_PKTMBUF_HEADROOM);
+	return APUS_EINVAL;
 }
 
-/* The arguments a device gets. */
+/* The arguments a device gets: ours, those of several queues, and what makes the driver do. */
 static int tune(const struct apus_dpdk_settings *s, struct apus_dpdk_device *d, char *arguments,
 		size_t bytes, struct reason why)
 {
+	const char *queues = d->is_af_packet ? "qpairs=" : d->is_af_xdp ? "queue_count=" : "";
+	char given[16] = "";
+	size_t used;
+
 	snprintf(arguments, bytes, "%s", s->arguments);
-	if (strncmp(d->name, "net_af_packet", 13) == 0)
-		return tune_af_packet(s, d, arguments, bytes, why);
-	return 0;
-}
-
-/* The value of one of a device's arguments, "" if it is not there. */
-static void find_argument(const char *arguments, const char *key, char *value_out, size_t bytes)
-{
-	const char *at = strstr(arguments, key);
-
-	snprintf(value_out, bytes, "%.*s", at ? (int)strcspn(at + strlen(key), ",") : 0,
-		 at ? at + strlen(key) : "");
-}
-
-/* A process that is refused an AF_XDP socket takes the first one's program off the interface on its way out. So whoever
- * means to try must own a name in the network namespace first; the kernel frees it with its owner, however that ends. */
-static int claim_queue(struct apus_dpdk_device *d, const char *interface, const char *queue,
-		       struct reason why)
-{
-	struct sockaddr_un name = {.sun_family = AF_UNIX};
-	int bytes = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "apus/xdp/%s/%s",
-			     interface, queue[0] ? queue : "0");
-
-	d->claim_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (d->claim_fd < 0)
-		return fail(why, "socket", errno);
-	if (bind(d->claim_fd, (struct sockaddr *)&name,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)bytes)) == 0)
-		return 0;
-	if (errno != EADDRINUSE)
-		return fail(why, "claim", errno);
-	snprintf(why.text, why.bytes, "dpdk.port: another process has queue %s of %s",
-		 queue[0] ? queue : "0", interface);
-	return APUS_EEXIST;
-}
-
-/* What the drivers of the kernel's interfaces do not say, or not in time. */
-static int check_interface(const struct apus_dpdk_settings *s, struct apus_dpdk_device *d,
-			   struct reason why)
-{
-	char interface[IF_NAMESIZE], queue[12];
-
-	d->is_af_xdp = strncmp(d->name, "net_af_xdp", 10) == 0;
-	if (!d->is_af_xdp && strncmp(d->name, "net_af_packet", 13) != 0)
-		return 0;
-	find_argument(s->arguments, "iface=", interface, sizeof(interface));
-	find_argument(s->arguments, "start_queue=", queue, sizeof(queue));
-	if (if_nametoindex(interface) == 0) {
-		snprintf(why.text, why.bytes, "dpdk.port: there is no interface '%s'", interface);
-		return APUS_ENODEV;
+	if (*queues)
+		apus_dpdk_argument(s->arguments, queues, given, sizeof(given));
+	if (given[0]) {
+		snprintf(why.text, why.bytes,
+			 "dpdk.port: %s is not set here: dpdk.queues says how many", queues);
+		return APUS_EINVAL;
 	}
-	return d->is_af_xdp ? claim_queue(d, interface, queue, why) : 0;
+	used = strlen(arguments);
+	if (*queues && s->queue_count > 1)
+		snprintf(arguments + used, bytes - used, ",%s%u", queues, s->queue_count);
+	return d->is_af_packet ? tune_af_packet(s, d, arguments, bytes, why) : 0;
 }
 
 static int plug(const struct apus_dpdk_settings *s, struct apus_dpdk_device *d, struct reason why)
 {
-	char arguments[APUS_DPDK_DEVICE_BYTES + 64];
+	char arguments[APUS_DPDK_DEVICE_BYTES + 128];
 	int rc = tune(s, d, arguments, sizeof(arguments), why);
 
 	if (rc != 0)
 		return rc;
-
 	if (rte_eth_dev_get_port_by_name(s->device, &d->id) == 0) {
 		if (!s->is_pci)
 			return fail(why, "exists already", EEXIST);
 		return 0; /* probed when EAL started */
 	}
+	apus_dpdk_quiet_begin();
 	rc = rte_eal_hotplug_add(s->is_pci ? "pci" : "vdev", s->device, arguments);
+	apus_dpdk_quiet_end();
 	if (rc == 0)
 		rc = rte_eth_dev_get_port_by_name(s->device, &d->id);
 	return rc == 0 ? 0 : fail(why, "cannot be opened", rc);
 }
 
-static void give_up_claim(struct apus_dpdk_device *d)
+struct plugging {
+	const struct apus_dpdk_settings *settings;
+	struct apus_dpdk_device *device;
+	struct reason why;
+	int result;
+};
+
+static void plug_without_fanout(void *arg, bool ignored)
 {
-	if (d->claim_fd >= 0)
-		close(d->claim_fd);
+	struct plugging *p = arg;
+
+	p->device->reassembles = !ignored;
+	p->result = plug(p->settings, p->device, p->why);
+}
+
+/* As plug(); AF_PACKET with one queue gets fragments as they come, if the kernel permits it (fanout.h). */
+static int plug_kind(const struct apus_dpdk_settings *s, struct apus_dpdk_device *d,
+		     struct reason why)
+{
+	struct plugging p = {s, d, why, APUS_EIO};
+
+	d->reassembles = d->is_af_packet;
+	if (!d->is_af_packet || s->queue_count > 1)
+		return plug(s, d, why);
+	if (!apus_dpdk_without_fanout(plug_without_fanout, &p))
+		snprintf(why.text, why.bytes, "no thread to open %s on", s->device);
+	return p.result;
 }
 
 int apus_dpdk_device_open(const struct apus_dpdk_settings *s, uint32_t frame_count, char *why_text,
 			  size_t why_bytes, struct apus_dpdk_device *device_out)
 {
 	struct reason why = {why_text, why_bytes, s->device};
-	struct apus_dpdk_device d = {.is_pci = s->is_pci, .claim_fd = -1};
+	struct apus_dpdk_device d = {.is_pci = s->is_pci, .queue_count = s->queue_count};
 	int rc;
 
 	if (strlen(s->device) >= sizeof(d.name)) {
@@ -304,15 +338,18 @@ int apus_dpdk_device_open(const struct apus_dpdk_settings *s, uint32_t frame_cou
 		return APUS_EINVAL;
 	}
 	strcpy(d.name, s->device);
+	d.is_af_xdp = strncmp(d.name, "net_af_xdp", 10) == 0;
+	d.is_af_packet = strncmp(d.name, "net_af_packet", 13) == 0;
 	apus_dpdk_eal_clear_log();
-	rc = check_interface(s, &d, why);
+	rc = apus_dpdk_host_claim(s, why_text, why_bytes, &d.host);
 	if (rc == 0)
-		rc = plug(s, &d, why);
+		rc = plug_kind(s, &d, why);
 	if (rc != 0) {
-		give_up_claim(&d);
+		apus_dpdk_host_release(&d.host);
 		return rc;
 	}
 	read_mac(&d);
+	apus_dpdk_quiet_begin();
 	rc = configure(&d, why);
 	if (rc == 0)
 		rc = settle_mtu(&d, s->mtu_bytes, why);
@@ -320,6 +357,7 @@ int apus_dpdk_device_open(const struct apus_dpdk_settings *s, uint32_t frame_cou
 		rc = set_up_queues(&d, frame_count, why);
 	if (rc == 0)
 		rc = start(&d, why);
+	apus_dpdk_quiet_end();
 	if (rc != 0) {
 		apus_dpdk_device_close(&d);
 		return rc;
@@ -330,14 +368,17 @@ int apus_dpdk_device_open(const struct apus_dpdk_settings *s, uint32_t frame_cou
 
 void apus_dpdk_device_close(struct apus_dpdk_device *d)
 {
+	apus_dpdk_quiet_begin();
 	if (d->is_promiscuous)
 		rte_eth_promiscuous_disable(d->id);
 	if (d->is_started)
 		rte_eth_dev_stop(d->id);
 	rte_eth_dev_close(d->id);
 	rte_eal_hotplug_remove(d->is_pci ? "pci" : "vdev", d->name);
-	rte_mempool_free(d->pool);
-	give_up_claim(d);
+	apus_dpdk_quiet_end();
+	for (uint32_t i = 0; i < APUS_DPDK_QUEUES_MAX; i++)
+		rte_mempool_free(d->pools[i]);
+	apus_dpdk_host_release(&d->host);
 }
 
 bool apus_dpdk_device_is_up(const struct apus_dpdk_device *d)

@@ -2,8 +2,11 @@
 /* Starting DPDK's environment from inside a library: see eal.h. */
 #include "dpdk/eal.h"
 
+#include "base/atomics.h"
+
 #include <apus/core.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <rte_eal.h>
@@ -11,6 +14,7 @@
 #include <rte_log.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +68,52 @@ const char *apus_dpdk_eal_last_log(void)
 void apus_dpdk_eal_clear_log(void)
 {
 	last_log[0] = '\0';
+}
+
+/* --- what the driver's libraries say -------------------------------------------------------------- */
+
+/* libxdp.h and libbpf.h are not needed to build: `level` is an enum of either, 0 a warning. */
+typedef int (*print_fn)(int level, const char *format, va_list args);
+typedef print_fn (*set_print_fn)(print_fn);
+
+static struct {
+	const char *file, *setter;
+	print_fn before;
+	set_print_fn set; /* NULL: not loaded */
+} noisy[] = {{"libxdp.so.1", "libxdp_set_print", NULL, NULL},
+	     {"libbpf.so.1", "libbpf_set_print", NULL, NULL},
+	     {"libbpf.so.0", "libbpf_set_print", NULL, NULL}};
+
+__attribute__((format(printf, 2, 0))) static int keep_warning(int level, const char *format,
+							      va_list args)
+{
+	char text[sizeof(last_log)];
+	int bytes = vsnprintf(text, sizeof(text), format, args);
+
+	if (level == 0 && bytes > 0)
+		keep_line(NULL, text, strlen(text));
+	return bytes;
+}
+
+void apus_dpdk_quiet_begin(void)
+{
+	for (size_t i = 0; i < APUS_ARRAY_LENGTH(noisy); i++) {
+		/* Drivers are loaded by EAL, where these are not global: looked for, never loaded. */
+		void *library = dlopen(noisy[i].file, RTLD_LAZY | RTLD_NOLOAD);
+
+		noisy[i].set = library ? (set_print_fn)dlsym(library, noisy[i].setter) : NULL;
+		if (noisy[i].set)
+			noisy[i].before = noisy[i].set(keep_warning);
+		if (library)
+			dlclose(library);
+	}
+}
+
+void apus_dpdk_quiet_end(void)
+{
+	for (size_t i = 0; i < APUS_ARRAY_LENGTH(noisy); i++)
+		if (noisy[i].set)
+			noisy[i].set(noisy[i].before);
 }
 
 /* --- arguments ------------------------------------------------------------------------------------ */

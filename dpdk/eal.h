@@ -31,5 +31,9 @@ int apus_dpdk_eal_start(const struct apus_dpdk_eal_config *config, char *why, si
 const char *apus_dpdk_eal_last_log(void);
 /** Forgets it. */
 void apus_dpdk_eal_clear_log(void);
+/** From here to apus_dpdk_quiet_end() libxdp and libbpf, which the AF_XDP driver uses, print nothing on stderr; what they
+ *  warn of becomes the last line. Not nested; creation time only, serialised by the caller. */
+void apus_dpdk_quiet_begin(void);
+void apus_dpdk_quiet_end(void);
 
 #endif

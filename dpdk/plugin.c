@@ -18,4 +18,5 @@ const struct apus_dp_plugin apus_dp_plugin_entry = {
 	.port_unreserve = apus_dpdk_port_unreserve,
 	.queue_open = apus_dpdk_queue_open,
 	.port_stat = apus_dpdk_port_stat,
+	.port_warning = apus_dpdk_port_warning,
 };

@@ -223,10 +223,24 @@ static void on_frame(struct apus_dp_port *port, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
+/* A burst of one of the device's queues, in turns: each the first to be asked once, up to all if they are empty. */
+static uint32_t burst(struct apus_dp_port *port, struct rte_mbuf *frames[APUS_DPDK_BURST])
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < port->device.queue_count && n == 0; i++) {
+		n = rte_eth_rx_burst(port->device.id, (uint16_t)port->rx_queue, frames,
+				     APUS_DPDK_BURST);
+		if (++port->rx_queue == port->device.queue_count)
+			port->rx_queue = 0;
+	}
+	return n;
+}
+
 static uint32_t receive(struct apus_dp_port *port)
 {
 	struct rte_mbuf *frames[APUS_DPDK_BURST];
-	uint32_t n = rte_eth_rx_burst(port->device.id, 0, frames, APUS_DPDK_BURST);
+	uint32_t n = burst(port, frames);
 
 	if (n == 0)
 		return 0;
@@ -267,7 +281,7 @@ static void tx_frame(struct apus_dp_port *port, struct rte_mbuf *m)
 
 static struct rte_mbuf *own_frame(struct apus_dp_port *port)
 {
-	struct rte_mbuf *m = rte_pktmbuf_alloc(port->device.pool);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(port->device.pools[0]);
 
 	if (!m)
 		apus_counter_add(&port->counters.tx_no_buffer, 1);
@@ -442,6 +456,33 @@ void apus_dpdk_port_flush(struct apus_dp_port *port)
 	take_returns(port);
 	port->now = apus_mono_now();
 	apus_dpdk_port_give(port);
+}
+
+void apus_dpdk_port_probe(struct apus_dp_port *port, int64_t ns)
+{
+	struct rte_mbuf *frames[APUS_DPDK_BURST];
+	struct apus_ip_datagram unheard;
+	uint8_t mac[6];
+
+	apus_ip_probe(port->ip);
+	send_engine(port);
+	tx_flush(port);
+	port->now = apus_mono_now();
+	for (int64_t end = port->now.ns + ns; port->now.ns < end && !apus_ip_rival(port->ip, mac);
+	     port->now = apus_mono_now()) {
+		uint32_t n = burst(port, frames);
+
+		for (uint32_t i = 0; i < n; i++) {
+			if (frames[i]->nb_segs == 1 &&
+			    apus_ip_input(port->ip, rte_pktmbuf_mtod(frames[i], const uint8_t *),
+					  frames[i]->data_len, flags_of(port, frames[i]), port->now,
+					  &unheard) == APUS_IP_UDP)
+				apus_ip_release(port->ip, unheard.buffer_idx);
+			rte_pktmbuf_free(frames[i]);
+		}
+		if (n == 0)
+			usleep(1000);
+	}
 }
 
 int apus_dpdk_port_poll(struct apus_dpdk_queue *q, struct apus_mono now, int max,

@@ -9,6 +9,7 @@
 
 #include <apus/core.h>
 
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <rte_ethdev.h>
 #include <stddef.h>
@@ -18,6 +19,9 @@
 
 /* Datagrams that all queues of a port may hold at least: a second participant on it wants some, too. */
 #define HOLDS_MIN 512
+/* Probes for our address, and how long each is waited for. */
+#define PROBES   3
+#define PROBE_NS (40 * APUS_NS_PER_MS)
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct apus_dp_port *ports;
@@ -87,6 +91,30 @@ static int make_engine(struct apus_dp_port *port, char *why, size_t why_bytes)
 	rc = set_neighbours(port, why, why_bytes);
 	if (rc != 0)
 		return rc;
+	return 0;
+}
+
+/* Whether our address is free on the link. A link that is not up, or comes up later, cannot be asked: then conflicts
+ * are counted as they come. */
+static int probe(struct apus_dp_port *port, char *why, size_t why_bytes)
+{
+	const struct apus_dpdk_settings *s = &port->settings;
+	char text[INET6_ADDRSTRLEN] = "";
+	uint8_t mac[6];
+
+	for (int i = 0;
+	     i < PROBES && apus_dpdk_device_is_up(&port->device) && !apus_ip_rival(port->ip, mac);
+	     i++)
+		apus_dpdk_port_probe(port, PROBE_NS);
+	if (apus_ip_rival(port->ip, mac)) {
+		inet_ntop(s->has_ipv4 ? AF_INET : AF_INET6, s->has_ipv4 ? s->ipv4 : s->ipv6, text,
+			  sizeof(text));
+		snprintf(why, why_bytes,
+			 "%s: %s is in use on this link, by %02x:%02x:%02x:%02x:%02x:%02x",
+			 s->has_ipv4 ? "dpdk.address" : "dpdk.ipv6", text, mac[0], mac[1], mac[2],
+			 mac[3], mac[4], mac[5]);
+		return APUS_EEXIST;
+	}
 	apus_ip_tick(port->ip, apus_mono_now());
 	return 0;
 }
@@ -139,6 +167,8 @@ static int create(const struct apus_dpdk_settings *s, const char *eal, char *why
 		return rc;
 	}
 	rc = make_engine(port, why, why_bytes);
+	if (rc == 0)
+		rc = probe(port, why, why_bytes);
 	if (rc != 0) {
 		destroy(port, true);
 		return rc;
@@ -155,8 +185,8 @@ static int share(struct apus_dp_port *port, const struct apus_dpdk_settings *s, 
 
 	same.hold_count = port->settings.hold_count;
 	if (memcmp(&same, &port->settings, sizeof(same)) != 0) {
-		snprintf(why, why_bytes, "%s is open in this process with other settings",
-			 s->device);
+		snprintf(why, why_bytes, "%s is open in this process with other settings%s",
+			 s->device, port->references ? "" : ": both ends of a memif stay open");
 		return APUS_EEXIST;
 	}
 	port->references++;
@@ -189,12 +219,27 @@ int apus_dpdk_port_open(const struct apus_dp_port_config *config, char *why, siz
 	return rc;
 }
 
+/* Whether a port must not be closed. When both ends of a memif pair are closed in one process, the driver's own thread, told
+ * of the one's end, still touches the other (DPDK 22.11: memif_disconnect() in the interrupt thread beside
+ * memif_dev_close() frees rings that are in use). So a memif port stays as long as the process has another, which may be its
+ * other end, and waits in the list for whoever opens it again. */
+static bool must_stay(const struct apus_dp_port *port)
+{
+	bool stays = false;
+
+	if (strncmp(port->settings.device, "net_memif", 9) != 0)
+		return false;
+	for (const struct apus_dp_port *other = ports; other && !stays; other = other->next)
+		stays = other != port && strncmp(other->settings.device, "net_memif", 9) == 0;
+	return stays;
+}
+
 void apus_dpdk_port_close(struct apus_dp_port *port)
 {
 	struct apus_dp_port **at = &ports;
 
 	pthread_mutex_lock(&list_lock);
-	if (--port->references == 0) {
+	if (--port->references == 0 && !must_stay(port)) {
 		while (*at != port)
 			at = &(*at)->next;
 		*at = port->next;
@@ -301,5 +346,19 @@ bool apus_dpdk_port_stat(struct apus_dp_port *port, uint32_t idx,
 		return false;
 	stat_out->name = ip_names[idx - own];
 	stat_out->value = apus_ip_count_get(port->ip, (enum apus_ip_count)(idx - own));
+	return true;
+}
+
+/* --- warnings ------------------------------------------------------------------------------------- */
+
+bool apus_dpdk_port_warning(struct apus_dp_port *port, char *text_out, size_t text_bytes)
+{
+	uint64_t conflicts = apus_ip_count_get(port->ip, APUS_IP_ADDRESS_CONFLICT);
+
+	if (apus_dpdk_host_warning(&port->device.host, text_out, text_bytes))
+		return true;
+	if (conflicts == 0)
+		return false;
+	snprintf(text_out, text_bytes, "somebody else on this link claims our address");
 	return true;
 }

@@ -155,6 +155,7 @@ struct apus_dp_port {
 	struct apus_dpdk_member member[APUS_DPDK_MEMBERS_MAX];
 	struct rte_mbuf *tx[APUS_DPDK_BURST]; /* frames gathered for the next burst */
 	uint32_t tx_count;
+	uint32_t rx_queue;              /* of the device, whose turn it is */
 	struct apus_mono now;           /* of the poll under way, or before */
 	struct apus_ip_endpoint own[2]; /* our IPv4 and IPv6 address, port 0; family 0: none */
 	struct apus_dpdk_port_counters counters;
@@ -177,6 +178,9 @@ void apus_dpdk_port_give(struct apus_dp_port *port);
  *  straight into `out`; returns how many. 0 also if another thread polls. */
 int apus_dpdk_port_poll(struct apus_dpdk_queue *q, struct apus_mono now, int max,
 			struct apus_dp_rx *out);
+/** Under the claim, before the engine's first tick: sends its probes and hands in what arrives, for up to so long or until
+ *  somebody has claimed our address. */
+void apus_dpdk_port_probe(struct apus_dp_port *port, int64_t ns);
 /** Sends what is staged, unless another thread has the claim, which then does. */
 void apus_dpdk_port_flush(struct apus_dp_port *port);
 /** Under the claim: takes back all buffers that a queue has in its rings and its hands. */
@@ -197,6 +201,7 @@ int apus_dpdk_port_reserve(struct apus_dp_port *port, const uint16_t *udp_ports,
 void apus_dpdk_port_unreserve(struct apus_dp_port *port, const uint16_t *udp_ports, uint32_t count);
 bool apus_dpdk_port_stat(struct apus_dp_port *port, uint32_t idx,
 			 struct apus_dp_port_stat *stat_out);
+bool apus_dpdk_port_warning(struct apus_dp_port *port, char *text_out, size_t text_bytes);
 /** queue.c; see plugin.h. */
 int apus_dpdk_queue_open(struct apus_dp_port *port, const struct apus_dp_queue_config *config,
 			 char *why, size_t why_bytes, struct apus_dp_queue **queue_out);

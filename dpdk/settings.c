@@ -112,6 +112,8 @@ static const char *parse_all(const struct apus_dp_port_config *c, struct apus_dp
 		return "dpdk.gateway: no IPv4 address, or dpdk.address is missing";
 	if (c->neighbours[0] && (!s->has_ipv4 || !parse_neighbours(c->neighbours, s)))
 		return "dpdk.neighbours: not of the form 10.0.0.2=02:00:00:00:00:02,…";
+	if (c->queue_count < 1 || c->queue_count > 16)
+		return "dpdk.queues: 1…16";
 	if (c->vlan > 4094)
 		return "dpdk.vlan: above 4094";
 	if (c->multicast_ttl > 255)
@@ -137,5 +139,6 @@ int apus_dpdk_settings_parse(const struct apus_dp_port_config *config, char *why
 	out->hugepages = config->hugepages;
 	out->poll_period_ns = config->poll_period_ns;
 	out->hold_count = config->hold_count;
+	out->queue_count = config->queue_count;
 	return 0;
 }

@@ -33,6 +33,7 @@ struct apus_dpdk_settings {
 	bool accept_partial_checksums, hugepages;
 	int64_t poll_period_ns;
 	uint32_t hold_count;
+	uint32_t queue_count; /* 1…16 */
 };
 
 /** Parses. Returns 0 or APUS_EINVAL with a sentence in `why` (never NULL); *out is undefined then. The same texts

@@ -14,8 +14,8 @@ static const uint8_t everybody[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 /* Ethernet, IPv4, lengths 6 and 4. */
 static const uint8_t kind[6] = {0, 1, 8, 0, 6, 4};
 
-static void send_arp(struct apus_ip *ip, const uint8_t to_mac[6], uint16_t operation,
-		     const uint8_t target_mac[6], const uint8_t target[4])
+static void send_arp_from(struct apus_ip *ip, const uint8_t sender[4], const uint8_t to_mac[6],
+			  uint16_t operation, const uint8_t target_mac[6], const uint8_t target[4])
 {
 	uint8_t *p = apus_ip_control_frame(ip, to_mac, APUS_IP_ETHER_ARP, ARP_BYTES);
 
@@ -24,9 +24,15 @@ static void send_arp(struct apus_ip *ip, const uint8_t to_mac[6], uint16_t opera
 	memcpy(p, kind, sizeof(kind));
 	apus_ip_put16(p + 6, operation);
 	memcpy(p + 8, ip->config.mac, 6);
-	memcpy(p + 14, ip->config.ipv4, 4);
+	memcpy(p + 14, sender, 4);
 	memcpy(p + 18, target_mac, 6);
 	memcpy(p + 24, target, 4);
+}
+
+static void send_arp(struct apus_ip *ip, const uint8_t to_mac[6], uint16_t operation,
+		     const uint8_t target_mac[6], const uint8_t target[4])
+{
+	send_arp_from(ip, ip->config.ipv4, to_mac, operation, target_mac, target);
 }
 
 void apus_ip_arp_ask(struct apus_ip *ip, const uint8_t target[4], const uint8_t *mac)
@@ -44,6 +50,13 @@ void apus_ip_arp_announce(struct apus_ip *ip)
 	send_arp(ip, everybody, ARP_REQUEST, unknown, ip->config.ipv4);
 }
 
+void apus_ip_arp_probe(struct apus_ip *ip)
+{
+	static const uint8_t unknown[6];
+
+	send_arp_from(ip, unknown, everybody, ARP_REQUEST, unknown, ip->config.ipv4);
+}
+
 static void answer(struct apus_ip *ip, const uint8_t *packet, struct apus_mono now)
 {
 	if (apus_ip_control_has_room(ip) && apus_ip_bucket_take(ip, &ip->reply, now))
@@ -51,9 +64,9 @@ static void answer(struct apus_ip *ip, const uint8_t *packet, struct apus_mono n
 }
 
 /* Somebody else uses our address: told once in a while that it is ours. */
-static void conflict(struct apus_ip *ip, struct apus_mono now)
+static void conflict(struct apus_ip *ip, const uint8_t *mac, struct apus_mono now)
 {
-	apus_ip_count(ip, APUS_IP_ADDRESS_CONFLICT);
+	apus_ip_count_conflict(ip, mac);
 	if (apus_ip_control_has_room(ip) && apus_ip_bucket_take(ip, &ip->defend, now))
 		apus_ip_arp_announce(ip);
 }
@@ -92,8 +105,10 @@ enum apus_ip_verdict apus_ip_arp_input(struct apus_ip *ip, const uint8_t *packet
 	if (!is_of_link(ip, sender, operation))
 		return apus_ip_drop(ip, APUS_IP_DROP_ARP);
 	apus_ip_count(ip, APUS_IP_RX_ARP);
-	if (apus_ip_load32(sender) == ip->ipv4) {
-		conflict(ip, now);
+	/* Who probes for our address while we do wants it as well (RFC 5227 §2.1.1). */
+	if (apus_ip_load32(sender) == ip->ipv4 ||
+	    (ip->probing && for_us && apus_ip_load32(sender) == 0)) {
+		conflict(ip, source_mac, now);
 	} else if (operation == ARP_REPLY) {
 		apus_ip_neighbour_claim(ip, AF_INET, from.ip, source_mac, for_us, now);
 	} else if (for_us) {

@@ -10,7 +10,7 @@
 
 bool apus_ip_control_has_room(const struct apus_ip *ip)
 {
-	return ip->control_used < ip->config.control_count / 2;
+	return !ip->probing && ip->control_used < ip->config.control_count / 2;
 }
 
 static uint8_t *write_link(const struct apus_ip *ip, uint8_t *frame, const uint8_t mac[6],
@@ -27,6 +27,8 @@ uint8_t *apus_ip_control_frame(struct apus_ip *ip, const uint8_t mac[6], uint16_
 {
 	uint32_t count = ip->config.control_count;
 
+	if (ip->probing)
+		return NULL;
 	if (ip->control_used == count ||
 	    packet_bytes > APUS_IP_CONTROL_MAX_BYTES - ip->link_bytes ||
 	    packet_bytes > ip->config.mtu_bytes) {

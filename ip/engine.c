@@ -254,6 +254,7 @@ uint32_t apus_ip_payload_bytes(const struct apus_ip *ip, uint16_t family)
 static void start(struct apus_ip *ip, struct apus_mono now)
 {
 	ip->started = true;
+	ip->probing = false;
 	ip->announce_left = ip->config.announce ? ANNOUNCE_COUNT : 0;
 	ip->announce_ns = now.ns;
 	for (uint32_t i = 0; i < ip->own6_count; i++)
@@ -264,6 +265,25 @@ static void start(struct apus_ip *ip, struct apus_mono now)
 		apus_ip_nd_probe(ip, i);
 	ip->tentative_ns = now.ns + TENTATIVE_NS;
 	ip->announce_ns = ip->tentative_ns;
+}
+
+void apus_ip_probe(struct apus_ip *ip)
+{
+	if (ip->started)
+		return;
+	ip->probing = false;
+	if (ip->ipv4)
+		apus_ip_arp_probe(ip);
+	for (uint32_t i = 0; i < ip->own6_count; i++)
+		apus_ip_nd_probe(ip, i);
+	ip->probing = true;
+}
+
+bool apus_ip_rival(const struct apus_ip *ip, uint8_t mac_out[6])
+{
+	if (ip->has_rival)
+		memcpy(mac_out, ip->rival, 6);
+	return ip->has_rival;
 }
 
 /* Nobody has objected: a conflict would have ended the address (own6.conflict). */

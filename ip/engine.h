@@ -232,6 +232,9 @@ struct apus_ip {
 	/* Time. */
 	int64_t due_ns;
 	bool started;
+	bool probing; /* from apus_ip_probe() to the first tick: nothing but probes is sent */
+	bool has_rival;
+	uint8_t rival[6]; /* who claimed an address of ours last */
 	uint8_t announce_left;
 	int64_t announce_ns;
 	int64_t tentative_ns; /* duplicate detection ends; INT64_MAX: not under way */
@@ -250,6 +253,14 @@ static inline uint32_t apus_ip_own6_find(const struct apus_ip *ip, const uint8_t
 static inline void apus_ip_count(struct apus_ip *ip, enum apus_ip_count counter)
 {
 	apus_counter_add(&ip->counters[counter], 1);
+}
+
+/** Somebody else claims an address of ours. */
+static inline void apus_ip_count_conflict(struct apus_ip *ip, const uint8_t mac[6])
+{
+	apus_ip_count(ip, APUS_IP_ADDRESS_CONFLICT);
+	ip->has_rival = true;
+	memcpy(ip->rival, mac, 6);
 }
 
 static inline enum apus_ip_verdict apus_ip_drop(struct apus_ip *ip, enum apus_ip_count counter)
@@ -320,6 +331,8 @@ enum apus_ip_verdict apus_ip_arp_input(struct apus_ip *ip, const uint8_t *packet
 void apus_ip_arp_ask(struct apus_ip *ip, const uint8_t target[4], const uint8_t *mac);
 /** Tells everybody our address. */
 void apus_ip_arp_announce(struct apus_ip *ip);
+/** Asks who has our address, without an address of our own (RFC 5227 §2.1.1). */
+void apus_ip_arp_probe(struct apus_ip *ip);
 
 /* nd.c */
 enum apus_ip_verdict apus_ip_nd_input(struct apus_ip *ip, const uint8_t *packet,

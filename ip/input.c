@@ -190,8 +190,11 @@ static inline enum apus_ip_count header_wrong(const struct apus_ip *ip, const ui
 	if (APUS_UNLIKELY(packet[0] >> 4 != 4 || header_bytes < APUS_IP_IPV4_BYTES ||
 			  total < header_bytes || (packet[6] & 0x80)))
 		return APUS_IP_DROP_HEADER;
+	/* A super-frame that was cut to its buffer is one still. */
 	if (APUS_UNLIKELY(total > bytes))
-		return APUS_IP_DROP_SHORT;
+		return bytes > ip->config.mtu_bytes && !(flags & APUS_IP_RX_REASSEMBLES)
+			       ? APUS_IP_DROP_OVERSIZE
+			       : APUS_IP_DROP_SHORT;
 	if (APUS_UNLIKELY(total > ip->config.mtu_bytes && !(flags & APUS_IP_RX_REASSEMBLES)))
 		return APUS_IP_DROP_OVERSIZE;
 	if (flags & APUS_IP_RX_IP_CHECKSUM_GOOD)

@@ -153,8 +153,9 @@ static enum apus_ip_count header_wrong(const struct apus_ip *ip, const uint8_t *
 	/* A length of 0 would announce a jumbogram (RFC 2675). */
 	if (packet[0] >> 4 != 6 || payload == 0)
 		return APUS_IP_DROP_HEADER;
+	/* A super-frame that was cut to its buffer is one still. */
 	if (payload > bytes - APUS_IP_IPV6_BYTES)
-		return APUS_IP_DROP_SHORT;
+		return bytes > ip->config.mtu_bytes ? APUS_IP_DROP_OVERSIZE : APUS_IP_DROP_SHORT;
 	return payload + APUS_IP_IPV6_BYTES > ip->config.mtu_bytes ? APUS_IP_DROP_OVERSIZE
 								   : APUS_IP_COUNT_MAX;
 }

@@ -306,6 +306,16 @@ const uint8_t *apus_ip_next_control(struct apus_ip *ip, uint32_t *frame_bytes_ou
  *  due. Returns the instant it is due next, INT64_MAX ns if never. */
 struct apus_mono apus_ip_tick(struct apus_ip *ip, struct apus_mono now);
 
+/**
+ * Before the first apus_ip_tick(): asks the link whether somebody else has one of our addresses (RFC 5227 §2.1.1, RFC 4862
+ * §5.4.2). Ask some three times; hand in what arrives meanwhile. Until the first tick nothing else is said: no
+ * answer, no defence, no report.
+ */
+void apus_ip_probe(struct apus_ip *ip);
+
+/** The MAC that has last claimed one of our addresses. False: nobody has. */
+bool apus_ip_rival(const struct apus_ip *ip, uint8_t mac_out[6]);
+
 /** When apus_ip_tick() is due; the past if it has not been called yet. Input and sending may advance it. */
 struct apus_mono apus_ip_due(const struct apus_ip *ip);
 

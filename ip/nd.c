@@ -112,9 +112,10 @@ static struct apus_ip_own6 *find_own(struct apus_ip *ip, const uint8_t *target)
 }
 
 /* Somebody else has our address, or wants it. A tentative one is theirs. */
-static void conflict(struct apus_ip *ip, struct apus_ip_own6 *own, struct apus_mono now)
+static void conflict(struct apus_ip *ip, struct apus_ip_own6 *own, const uint8_t *mac,
+		     struct apus_mono now)
 {
-	apus_ip_count(ip, APUS_IP_ADDRESS_CONFLICT);
+	apus_ip_count_conflict(ip, mac);
 	if (!own->usable)
 		own->conflict = true;
 	else if (apus_ip_control_has_room(ip) && apus_ip_bucket_take(ip, &ip->defend, now))
@@ -133,9 +134,9 @@ static void solicited(struct apus_ip *ip, const uint8_t *packet, const uint8_t *
 	const uint8_t *from = packet + 8;
 	bool probe = apus_ip_all_zero(from, 16);
 
-	if (!own->usable) {
+	if (!own->usable || ip->probing) {
 		if (probe)
-			conflict(ip, own, now);
+			conflict(ip, own, source_mac, now);
 		return;
 	}
 	if (probe) {
@@ -174,7 +175,7 @@ static enum apus_ip_verdict solicitation(struct apus_ip *ip, const uint8_t *pack
 		return apus_ip_drop(ip, APUS_IP_DROP_ND);
 	apus_ip_count(ip, APUS_IP_RX_ND);
 	if (find_own(ip, packet + 8))
-		conflict(ip, find_own(ip, packet + 8), now);
+		conflict(ip, find_own(ip, packet + 8), source_mac, now);
 	else if (own)
 		solicited(ip, packet, source_mac, own, now);
 	return APUS_IP_CONSUMED;
@@ -194,7 +195,7 @@ static enum apus_ip_verdict advertisement(struct apus_ip *ip, const uint8_t *pac
 		return apus_ip_drop(ip, APUS_IP_DROP_ND);
 	apus_ip_count(ip, APUS_IP_RX_ND);
 	if (own)
-		conflict(ip, own, now);
+		conflict(ip, own, source_mac, now);
 	else
 		apus_ip_neighbour_claim(ip, AF_INET6, target, source_mac, solicited_flag, now);
 	return APUS_IP_CONSUMED;

@@ -187,13 +187,24 @@ int session_open(struct session *session, const struct session_options *options,
 	return rc;
 }
 
+/* Only the lines that begin so. */
+static void print_warnings(const char *text)
+{
+	for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
+		if (strncmp(text, "warning: ", 9) == 0)
+			fprintf(stderr, "%.*s\n", (int)strcspn(text, "\n"), text);
+}
+
 void session_report(const struct session *session, const struct session_options *options)
 {
 	char text[REPORT_BYTES];
 
-	if (options->verbose &&
-	    apus_participant_report(session->participant, text, sizeof(text)) == 0)
+	if (apus_participant_report(session->participant, text, sizeof(text)) != 0)
+		return;
+	if (options->verbose)
 		fputs(text, stderr);
+	else
+		print_warnings(text);
 }
 
 void session_close(struct session *session)

@@ -72,7 +72,7 @@ int session_open(struct session *session, const struct session_options *options,
  *  is started. Returns EXIT_DONE or an exit code after a complaint. */
 int session_catch_signals(struct session *session);
 
-/** With --verbose, prints on stderr what the library chose and why; once the endpoints exist. */
+/** Prints warnings on stderr, with --verbose also what the library chose and why; once the endpoints exist. */
 void session_report(const struct session *session, const struct session_options *options);
 
 /** Leaves the domain and deletes all entities. */

@@ -15,7 +15,7 @@
 #include "dataplane/io/transport.h"
 
 /** Raised with every change of the structs below or of transport.h. */
-#define APUS_DP_PLUGIN_VERSION 1
+#define APUS_DP_PLUGIN_VERSION 2
 /** Name of the exported table. */
 #define APUS_DP_PLUGIN_SYMBOL "apus_dp_plugin_entry"
 /** File looked for beside libapus, then where the system keeps libraries. */
@@ -36,6 +36,7 @@ struct apus_dp_port_config {
 	bool hugepages;                /* take them where the host has some */
 	int64_t poll_period_ns;        /* how often a sleeper looks at a port that nobody polls */
 	uint32_t hold_count;           /* datagrams that all its queues may hold together */
+	uint32_t queue_count;          /* queue pairs of the device, 1…16 */
 };
 
 struct apus_dp_port;
@@ -73,6 +74,9 @@ struct apus_dp_plugin {
 	/** The counter in place idx; false: there are no more. Any thread. */
 	bool (*port_stat)(struct apus_dp_port *port, uint32_t idx,
 			  struct apus_dp_port_stat *stat_out);
+	/** A sentence on what keeps traffic away at present and may end by itself: no carrier, somebody else with our
+	 *  address. False: nothing. A few system calls; any thread. */
+	bool (*port_warning)(struct apus_dp_port *port, char *text_out, size_t text_bytes);
 };
 
 /**

@@ -27,7 +27,8 @@ enum apus_relay_event_kind {
 	APUS_RELAY_ATTACHED = 1, /**< an application has a queue; text: of what kind it is */
 	APUS_RELAY_DETACHED = 2, /**< a queue has been taken back; text: why */
 	APUS_RELAY_REFUSED = 3,  /**< somebody was not served; text: why */
-	APUS_RELAY_NETWORK = 4,  /**< the interfaces are others now */
+	APUS_RELAY_NETWORK = 4, /**< the interfaces are others now; text, of a port of its own: what
+				      keeps traffic from it, or that nothing does any more */
 };
 
 /** One event. Pointers are valid during the callback. */

@@ -25,7 +25,8 @@ static struct apus_dp_port_config good(void)
 		.neighbours = "10.77.0.2=02:00:00:00:00:0a,10.77.0.3=0a:1b:2c:3d:4e:5f",
 		.vlan = 7,
 		.mtu_bytes = 1400,
-		.multicast_ttl = 1};
+		.multicast_ttl = 1,
+		.queue_count = 2};
 }
 
 static int parse(const struct apus_dp_port_config *c, struct apus_dpdk_settings *s, char why[128])
@@ -127,6 +128,12 @@ static void an_address_is_needed(void **state)
 	assert_int_equal(parse(&c, &s, why), APUS_EINVAL);
 	assert_string_equal(why, "dpdk.address: is needed");
 	c = good();
+	c.queue_count = 0;
+	assert_int_equal(parse(&c, &s, why), APUS_EINVAL);
+	assert_non_null(strstr(why, "dpdk.queues"));
+	c.queue_count = 17;
+	assert_int_equal(parse(&c, &s, why), APUS_EINVAL);
+	c.queue_count = 16;
 	c.vlan = 4095;
 	assert_int_equal(parse(&c, &s, why), APUS_EINVAL);
 }

@@ -63,6 +63,53 @@ static uint8_t mac_of(const struct link *l, uint8_t n)
 	return apus_ip_neighbour_get(l->host[0], &e, mac) == 0 ? mac[5] : 0;
 }
 
+static void probes_find_who_has_our_address(void **state)
+{
+	struct link *l = *state;
+	struct apus_ip_config c = link_config(2); /* host 1 has it; and another MAC */
+	uint8_t frame[64], want[64], mac[6];
+	struct apus_ip_datagram d;
+	struct apus_ip *ip;
+	const uint8_t *sent;
+	uint32_t bytes;
+
+	c.mac[5] = 9;
+	assert_int_equal(apus_ip_create(&c, NULL, 0, &ip), 0);
+	apus_ip_probe(ip);
+	sent = apus_ip_next_control(ip, &bytes);
+	link_hex("ffffffffffff 020000000009 0806 0001 0800 06 04 0001 020000000009 00000000"
+		 "000000000000 0a000002",
+		 want);
+	assert_int_equal(bytes, 60);
+	assert_memory_equal(sent, want, 42);
+	assert_false(apus_ip_rival(ip, mac));
+	/* Who has it answers, and is told nothing; nor is anybody who asks for it. */
+	assert_int_equal(apus_ip_input(l->host[1], sent, bytes, 0, l->now, &d), APUS_IP_CONSUMED);
+	sent = apus_ip_next_control(l->host[1], &bytes);
+	assert_non_null(sent);
+	assert_int_equal(apus_ip_input(ip, sent, bytes, 0, l->now, &d), APUS_IP_CONSUMED);
+	assert_true(apus_ip_rival(ip, mac));
+	assert_int_equal(mac[5], 2);
+	assert_int_equal(apus_ip_count_get(ip, APUS_IP_ADDRESS_CONFLICT), 1);
+	make_arp(7, 1, 7, 2, frame);
+	assert_int_equal(apus_ip_input(ip, frame, 42, 0, l->now, &d), APUS_IP_CONSUMED);
+	assert_null(apus_ip_next_control(ip, &bytes));
+	/* Who probes for it at the same time wants it. */
+	make_arp(8, 1, 0, 2, frame);
+	memset(frame + 28, 0, 4);
+	assert_int_equal(apus_ip_input(ip, frame, 42, 0, l->now, &d), APUS_IP_CONSUMED);
+	assert_true(apus_ip_rival(ip, mac));
+	assert_int_equal(mac[5], 8);
+	/* From the first tick on it answers, and probes no more. */
+	apus_ip_tick(ip, l->now);
+	apus_ip_probe(ip);
+	make_arp(7, 1, 7, 2, frame);
+	assert_int_equal(apus_ip_input(ip, frame, 42, 0, l->now, &d), APUS_IP_CONSUMED);
+	for (int i = 0; (sent = apus_ip_next_control(ip, &bytes)); i++)
+		assert_int_equal(sent[31], 2); /* sender 10.0.0.2: no probe */
+	apus_ip_destroy(ip);
+}
+
 static void asked_parked_sent(void **state)
 {
 	struct link *l = *state;
@@ -332,6 +379,7 @@ static void announced_at_the_start(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(probes_find_who_has_our_address, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(asked_parked_sent, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(parked_in_order_and_bounded, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(nobody_answers, set_up, tear_down),

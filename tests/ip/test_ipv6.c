@@ -371,6 +371,37 @@ static void duplicates_are_detected(void **state)
 	assert_int_equal(l->rx[l->rx_count - 1].host, 1);
 }
 
+static void probes_find_who_has_our_address(void **state)
+{
+	struct link *l = *state;
+	struct apus_ip_config c = link_config6(5);
+	struct apus_ip_datagram d;
+	struct apus_ip *ip;
+	const uint8_t *sent;
+	uint8_t mac[6];
+	uint32_t bytes, probes = 0;
+
+	c.ipv6_global[15] = 2; /* host 1 has it */
+	assert_int_equal(apus_ip_create(&c, NULL, 0, &ip), 0);
+	apus_ip_tick(l->host[1], l->now);
+	link_pump(l);
+	apus_ip_probe(ip);
+	while ((sent = apus_ip_next_control(ip, &bytes))) {
+		if (sent[20] != 58)
+			continue; /* not ICMPv6 right behind the header: IPv4's */
+		probes++;
+		apus_ip_input(l->host[1], sent, bytes, 0, l->now, &d);
+	}
+	assert_int_equal(probes, 2);
+	assert_false(apus_ip_rival(ip, mac));
+	while ((sent = apus_ip_next_control(l->host[1], &bytes)))
+		apus_ip_input(ip, sent, bytes, 0, l->now, &d);
+	assert_true(apus_ip_rival(ip, mac));
+	assert_int_equal(mac[5], 2);
+	assert_null(apus_ip_next_control(ip, &bytes));
+	apus_ip_destroy(ip);
+}
+
 static void refused_configurations(void **state)
 {
 	struct apus_ip *ip = NULL;
@@ -449,6 +480,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(refused_discovery, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(our_address_is_defended, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(duplicates_are_detected, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(probes_find_who_has_our_address, set_up, tear_down),
 		cmocka_unit_test(refused_configurations),
 		cmocka_unit_test(counters_have_names),
 	};

@@ -169,9 +169,10 @@ def peer_flags(reliable, transient_local, depth, keep_all, exclusive, strength):
 class World:
     """Namespaces, processes and the capture of one test; everything is gone after close()."""
 
-    def __init__(self, two_hosts=False, loss=0, domain=0, faults=False, ipv6=False, bare=False):
+    def __init__(self, two_hosts=False, loss=0, domain=0, faults=False, ipv6=False, bare=False, vlan=0):
         """faults: between two hosts, 5 % of the packets are doubled and 10 % reordered, too.
-        ipv6: two hosts that the peers reach by IPv6. bare: the kernel has no address on host a's interface."""
+        ipv6: two hosts that the peers reach by IPv6. bare: the kernel has no address on host a's interface.
+        vlan: host b's interface is in that VLAN."""
         self.ipv6 = ipv6
         self.domain = domain
         self.environment = None  # of what is started from now on; None: ours
@@ -186,9 +187,23 @@ class World:
             return
         self._run([self._netns, "up", self._id, "--loss", str(loss)] +
                   ([] if two_hosts else ["--single"]) + (["--bare"] if bare else []))
-        for host in ("a", "b") if ipv6 else ():
+        for host in (("b",) if bare else ("a", "b")) if ipv6 else ():
             self._run(["ip", "-n", f"apus-{self._id}-{host}", "-6", "addr", "add",
                        self.interface[host] + "/64", "dev", "v" + host, "nodad"])
+
+        if vlan:
+            self._tag("b", vlan)
+
+    def _tag(self, host, vlan):
+        """Puts that host's interface into a VLAN, without the kernel's VLANs, which not every kernel has. Tags are written into
+        the frame: the other end of a veth finds them beside it otherwise, where programs of XDP do not see them."""
+        device, program = "v" + host, os.path.join(self.directory, "vlan_tag.o")
+        self._run(["clang", "-O2", "-g0", "-target", "bpf", f"-DVLAN={vlan}", "-c",
+                   os.path.join(Paths.source, "tests", "interop", "vlan_tag.c"), "-o", program])
+        self._run(self.prefix(host) + ["ethtool", "-K", device, "txvlan", "off"])
+        self._run(self.prefix(host) + ["tc", "qdisc", "add", "dev", device, "clsact"])
+        for way, section in (("egress", "leaves"), ("ingress", "comes")):
+            self._run(self.prefix(host) + ["tc", "filter", "add", "dev", device, way, "bpf", "da", "obj", program, "sec", section])
 
     def _bad_wire(self, loss):
         program = os.path.join(Paths.build, "tests", "interop", "lossy_wire")
