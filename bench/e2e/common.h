@@ -111,7 +111,8 @@ struct sized_type {
 void sized_type_init(struct sized_type *t, uint32_t bytes);
 
 /** A participant on loopback whose only worker the caller polls. settings: further "name=value" texts,
- *  NULL-terminated, or NULL. Ends the process on failure. */
+ *  NULL-terminated, or NULL. transport NULL: the settings say transport and interface. Ends the process on
+ *  failure. */
 struct apus_participant *open_participant(uint32_t domain, const char *transport,
 					  const char *const *settings);
 /** Endpoints, a writer that lends one sample at a time, of a topic named "<name>_<bytes>_<reliability>". */

@@ -70,9 +70,11 @@ struct apus_participant *open_participant(uint32_t domain, const char *transport
 		die("no memory");
 	snprintf(text, sizeof(text), "%u", domain);
 	set(config, "domain", text);
-	set(config, "interfaces", "lo");
 	set(config, "worker.mode", "driven");
-	set(config, "transport", transport);
+	if (transport) {
+		set(config, "interfaces", "lo");
+		set(config, "transport", transport);
+	}
 	while (settings && *settings)
 		set_pair(config, *settings++);
 	errno = 0;

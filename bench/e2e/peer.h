@@ -33,7 +33,10 @@ struct peer_options {
 	const char *topic; /* NULL: the implementation makes one of the rest */
 	bool spawned;      /* as applications have it by default: nobody polls */
 	bool echoes;       /* samples are written from within on_sample */
-	uint32_t side;     /* 0, 1: which of the two, where both are in one process */
+	uint32_t side;     /* 0, 1: which of the two */
+	/* Over an interface instead of loopback: the address of this side, and of the other; else NULL. */
+	const char *address, *other;
+	const char *const *settings; /* "name=value", NULL-terminated; NULL: none */
 };
 
 /** Sample sizes that all implementations have a type for. */
@@ -78,7 +81,8 @@ struct peer {
 /** NULL where not built. */
 extern const struct peer *const peer_cyclone, *const peer_fastdds, *const peer_zeromq;
 /** Only in programs of their own (routes_NAME). */
-extern const struct peer *const peer_apus, *const peer_iceoryx, *const peer_raw;
+extern const struct peer *const peer_apus,
+	*const peer_iceoryx, *const peer_raw, *const peer_socket, *const peer_frames;
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,8 @@
  *
  * Routes: "shm" (two processes, shared memory), "process" (two threads, one participant), "udp" (loopback). Polling:
  * the benchmark's loop drives the worker, as an application that owns its thread would; within one process each
- * thread has a worker of its own. Spawned: as applications have it by default.
+ * thread has a worker of its own. Spawned: as applications have it by default. With settings given, those say which
+ * interface and transport "udp" takes.
  */
 #include "common.h"
 #include "peer.h"
@@ -42,7 +43,7 @@ static bool is_route(const struct peer_options *o, const char *route)
 
 static void join(const struct peer_options *o)
 {
-	const char *settings[12];
+	const char *settings[32];
 	uint32_t n = 0;
 	char directory[64];
 
@@ -57,8 +58,10 @@ static void join(const struct peer_options *o)
 	settings[n++] = is_route(o, "process") ? "worker.count=2" : "worker.count=1";
 	if (o->spawned)
 		settings[n++] = "worker.mode=spawned";
+	for (uint32_t i = 0; o->settings && o->settings[i]; i++)
+		settings[n++] = o->settings[i];
 	settings[n] = NULL;
-	participant = open_participant(o->domain, "auto", settings);
+	participant = open_participant(o->domain, o->settings ? NULL : "auto", settings);
 joined:
 	pthread_mutex_unlock(&joining);
 }
@@ -153,7 +156,8 @@ static uint32_t apus_poll(void *endpoint)
 		(void)apus_worker_poll(participant, e->worker_idx);
 	if (!e->reader)
 		return 0;
-	n = apus_take(e->reader, samples, e->options.batch ? BURST : 1, NULL);
+	n = apus_take(e->reader, samples, e->options.batch || e->options.settings ? BURST : 1,
+		      NULL);
 	for (int i = 0; i < n; i++)
 		if (samples[i].payload_bytes >= e->options.bytes + HEAD_BYTES)
 			e->options.on_sample(e->options.user,

@@ -28,11 +28,11 @@ static dds_entity_t participant;
 #define ROOMY                                                                                  \
 	"<Watermarks><WhcHigh>64MB</WhcHigh><WhcHighInit>64MB</WhcHighInit><WhcAdaptive>false" \
 	"</WhcAdaptive></Watermarks>"
-#define XML(watermarks)                                                                    \
-	"<Domain Id=\"any\"><General><Interfaces><NetworkInterface address=\"127.0.0.1\" " \
-	"multicast=\"true\"/></Interfaces><MaxMessageSize>65500B</MaxMessageSize>"         \
-	"<FragmentSize>64000B</FragmentSize></General>"                                    \
-	"<Internal><SocketReceiveBufferSize min=\"1MB\"/>" watermarks "</Internal>"        \
+#define XML                                                                         \
+	"<Domain Id=\"any\"><General><Interfaces><NetworkInterface address=\"%s\" " \
+	"multicast=\"true\"/></Interfaces><MaxMessageSize>65500B</MaxMessageSize>"  \
+	"<FragmentSize>64000B</FragmentSize></General>"                             \
+	"<Internal><SocketReceiveBufferSize min=\"1MB\"/>%s</Internal>"             \
 	"<Discovery><ParticipantIndex>auto</ParticipantIndex></Discovery></Domain>"
 
 static const dds_topic_descriptor_t *descriptor(uint32_t bytes)
@@ -81,10 +81,13 @@ static dds_qos_t *make_qos(const struct peer_options *o)
 static bool join(const struct peer_options *o)
 {
 	dds_domainid_t domain = o->domain;
+	char xml[1024];
 
 	if (participant > 0)
 		return true;
-	if (dds_create_domain(domain, o->echoes ? XML(ROOMY) : XML("")) < 0)
+	snprintf(xml, sizeof(xml), XML, o->address ? o->address : "127.0.0.1",
+		 o->echoes ? ROOMY : "");
+	if (dds_create_domain(domain, xml) < 0)
 		return false;
 	participant = dds_create_participant(domain, NULL, NULL);
 	return participant > 0;

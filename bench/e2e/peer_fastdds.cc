@@ -123,7 +123,7 @@ void set_transports(const peer_options &o, DomainParticipantQos &qos)
 {
 	auto transport = std::make_shared<eprosima::fastdds::rtps::UDPv4TransportDescriptor>();
 
-	transport->interfaceWhiteList.push_back("127.0.0.1");
+	transport->interfaceWhiteList.push_back(o.address ? o.address : "127.0.0.1");
 	transport->receiveBufferSize = 1 << 20;
 	qos.transport().use_builtin_transports = false;
 	if (is_route(o, "shm") || is_route(o, "sharing")) {

@@ -9,6 +9,7 @@
 #include "routes_start.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <sched.h>
@@ -121,7 +122,10 @@ void *routes_open(struct side *s, uint32_t size_idx, bool writer, const char *to
 				 .route = o->route,
 				 .topic = topic,
 				 .echoes = o->mode == MODE_LATENCY,
-				 .side = s->idx};
+				 .side = s->idx,
+				 .address = o->address[s->idx & 1],
+				 .other = o->address[!(s->idx & 1)],
+				 .settings = o->setting_count ? o->settings[s->idx & 1] : NULL};
 	void *end;
 
 	if (s->idx == 2) { /* before there are sides */
@@ -150,11 +154,28 @@ static bool is_matched(const struct side *s)
 	return true;
 }
 
+/* Before anything of this side is opened. */
+static void enter_netns(const char *name)
+{
+	char path[128];
+	int fd;
+
+	if (!name)
+		return;
+	snprintf(path, sizeof(path), "/run/netns/%s", name);
+	errno = 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || setns(fd, CLONE_NEWNET) != 0)
+		die(path);
+	close(fd);
+}
+
 static void open_side(struct side *s)
 {
 	size_t room = (size_t)BATCH * 65536;
 	int64_t limit = now_ns() + MATCH_NS;
 
+	enter_netns(s->o->netns[s->idx]);
 	pin(s->o->core[s->idx]); /* first: threads of libraries inherit it */
 	s->source = aligned_alloc(4096, room);
 	s->sink = aligned_alloc(4096, room);
@@ -162,7 +183,14 @@ static void open_side(struct side *s)
 		die("no memory");
 	memset(s->source, 1, room);
 	memset(s->sink, 1, room);
+	/* The client of a memif finds its server, or fails. Acquire, pairs with the release below. */
+	while (s->o->setting_count && s->idx == 1 &&
+	       atomic_load_explicit(&s->shared->opened, memory_order_acquire) == 0)
+		usleep(1000);
 	modes[s->o->mode].open(s);
+	if (s->idx == 0)
+		/* Release: this side can be found. */
+		atomic_store_explicit(&s->shared->opened, 1, memory_order_release);
 	while (!is_matched(s)) {
 		wait_a_little(s);
 		if (s->peer->poll)
@@ -363,6 +391,35 @@ static void parse_mode(const char *text, struct routes_options *o)
 	refuse(text, "no mode");
 }
 
+/* "A,B", cut in place: one for each side. */
+static void parse_two(char *text, const char *out[2])
+{
+	char *comma = strchr(text, ',');
+
+	if (!comma || comma == text || !comma[1] || strchr(comma + 1, ','))
+		refuse(text, "not two, with a comma between them");
+	*comma = '\0';
+	out[0] = text;
+	out[1] = comma + 1;
+}
+
+/* "NAME=VALUE" for both sides, or "NAME=LEADER'S|FOLLOWER'S". */
+static void parse_setting(const char *text, struct routes_options *o)
+{
+	const char *equals = strchr(text, '='), *bar = strchr(text, '|');
+	char *both[2];
+
+	if (!equals || equals == text || o->setting_count == SETTINGS_MAX)
+		refuse(text, "not up to 16 of the form NAME=VALUE");
+	if (asprintf(&both[0], "%.*s", (int)(bar ? bar - text : (long)strlen(text)), text) < 0 ||
+	    asprintf(&both[1], "%.*s=%s", (int)(equals - text), text, bar ? bar + 1 : equals + 1) <
+		    0)
+		die("no memory");
+	for (int i = 0; i < 2; i++)
+		o->settings[i][o->setting_count] = both[i];
+	o->setting_count++;
+}
+
 static const char usage[] =
 	"usage: routes_NAME [options]\n"
 	"  --mode MODE        latency (round trips), stream, fanout (cost of a write), start\n"
@@ -378,6 +435,9 @@ static const char usage[] =
 	"  --best-effort      instead of reliable\n"
 	"  --cores A,B        where the two sides run (default 0,1)\n"
 	"  --domain N         0 to 230 (default 179)\n"
+	"  --netns A,B        network namespaces (of /run/netns) that the two sides enter\n"
+	"  --address A,B      their addresses there, instead of 127.0.0.1\n"
+	"  --set NAME=V[|W]   a setting of both sides, or V of the leading one and W of the other\n"
 	"  --hgrm PREFIX      writes histograms as PREFIXname_route_bytes.hgrm, too\n"
 	"Prints one JSON object. Exit codes: 0 done, 2 wrong usage, 3 failure.\n";
 
@@ -408,6 +468,9 @@ static void parse(int argc, char **argv, const struct peer *peer, struct routes_
 		{"cores", required_argument, NULL, 'k'},
 		{"domain", required_argument, NULL, 'd'},
 		{"hgrm", required_argument, NULL, 'g'},
+		{"netns", required_argument, NULL, 'N'},
+		{"address", required_argument, NULL, 'A'},
+		{"set", required_argument, NULL, 'S'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
@@ -433,6 +496,9 @@ static void parse(int argc, char **argv, const struct peer *peer, struct routes_
 			break;
 		case 'd': o->domain = number_of(optarg, 0, 230); break;
 		case 'g': o->hgrm = optarg; break;
+		case 'N': parse_two(optarg, o->netns); break;
+		case 'A': parse_two(optarg, o->address); break;
+		case 'S': parse_setting(optarg, o); break;
 		case 'h': print_usage(stdout, peer); exit(EXIT_DONE);
 		default: print_usage(stderr, peer); exit(EXIT_USAGE);
 		}
@@ -441,6 +507,9 @@ static void parse(int argc, char **argv, const struct peer *peer, struct routes_
 		refuse(argv[optind], "no argument is expected (try --help)");
 	if (o->lent && !peer->loan)
 		refuse("--lent", "this implementation has no such thing");
+	if (o->netns[0] &&
+	    (o->mode == MODE_START || (o->route && strcmp(o->route, "process") == 0)))
+		refuse("--netns", "only where the sides are processes, and not for their start");
 	if (o->batch && o->mode != MODE_STREAM)
 		refuse("--batch", "only streams are batched");
 }

@@ -11,8 +11,9 @@
 #include "histogram.h"
 #include "peer.h"
 
-#define READERS_MAX 8
-#define BATCH       64 /* samples of one batched write, or taken at a time */
+#define READERS_MAX  8
+#define SETTINGS_MAX 16
+#define BATCH        64 /* samples of one batched write, or taken at a time */
 
 enum mode { MODE_LATENCY, MODE_STREAM, MODE_FANOUT, MODE_START, MODES };
 
@@ -29,6 +30,10 @@ struct routes_options {
 	uint32_t domain;
 	int core[2];
 	const char *hgrm; /* prefix of files, or NULL */
+	/* Of each side: its network namespace and its address there, or NULL; and what it sets. */
+	const char *netns[2], *address[2];
+	const char *settings[2][SETTINGS_MAX + 1];
+	uint32_t setting_count;
 };
 
 /* What both sides see, beside the page that times a cache line. */
@@ -36,6 +41,7 @@ struct shared {
 	struct meeting meeting;
 	_Alignas(128) _Atomic uint32_t order;                 /* leader */
 	_Alignas(128) _Atomic uint32_t begun;                 /* follower */
+	_Alignas(128) _Atomic uint32_t opened;                /* leader: its endpoints are */
 	_Alignas(128) _Atomic uint64_t received[READERS_MAX]; /* follower, as it goes */
 	_Alignas(128) _Atomic uint64_t sent; /* leader, when a block is over; else UINT64_MAX */
 	/* Follower, before it begins the next order. */
