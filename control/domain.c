@@ -448,7 +448,7 @@ bool apus_ctl_domain_settle(struct apus_participant *p)
 	uint64_t epoch;
 
 	p->settle_due.ns = 0;
-	deferred = apus_ctl_publisher_turn(p->publisher) > 0;
+	deferred = apus_ctl_publisher_turn_at(p->publisher, apus_mono_now(), &p->filters_due) > 0;
 	/* Relaxed: written only under the lock we hold. */
 	epoch = atomic_load_explicit(&p->epoch->current, memory_order_relaxed);
 	if (epoch != p->settled_epoch) {
@@ -493,6 +493,8 @@ static void control_round(struct apus_participant *p)
 		alive = apus_mono_add(apus_mono_now(), RETRY_NS);
 	if (alive.ns < next.ns)
 		next = alive;
+	if (!p->settle_due.ns && p->filters_due.ns && p->filters_due.ns < next.ns)
+		next = p->filters_due;
 	apus_dp_worker_take_turn(p->control);
 	pthread_mutex_unlock(&p->lock);
 	apus_dp_worker_sleep(p->control, next.ns);

@@ -106,6 +106,8 @@ struct apus_participant {
 	uint64_t settled_epoch; /* every worker was shown this epoch; under lock */
 	/* Endpoints made in a row; under lock. settle_due: when control publishes them; 0: nothing waits. */
 	struct apus_mono row_last, settle_due;
+	struct apus_mono
+		filters_due; /* when news of filters are published that wait; 0: none; under lock */
 	uint32_t row_count;
 
 	pthread_mutex_t lock;

@@ -175,7 +175,7 @@ static void withdraw(struct apus_participant *p, struct apus_ctl_endpoint *endpo
 void apus_ctl_domain_changed(struct apus_participant *p)
 {
 	/* Timers armed meanwhile have ended its sleep already. */
-	if (apus_ctl_domain_settle(p))
+	if (apus_ctl_domain_settle(p) || p->filters_due.ns)
 		apus_dp_worker_wake(p->control);
 }
 

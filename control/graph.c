@@ -408,7 +408,7 @@ static void unlink_orders(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
 /* Takes an endpoint out of everything; O(1) but for its matches. */
 static void drop_endpoint(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
 {
-	apus_ctl_graph_unmatch(g, e, NULL);
+	apus_ctl_graph_unmatch(g, e, NULL, true);
 	unlink_dirty(g, e);
 	unlink_orders(g, e);
 	apus_ctl_table_remove(&g->endpoint_table, bits_of(g, &e->guid, sizeof(e->guid)), e->idx);

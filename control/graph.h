@@ -125,6 +125,9 @@ struct apus_ctl_local {
 /** Why a local endpoint stands in the dirty list (bits). */
 #define APUS_CTL_DIRTY_MATCHES 1u /**< matches, their addresses or filters: publish */
 #define APUS_CTL_DIRTY_STATUS  2u /**< incompatible QoS, inconsistent topic */
+/** Writers: nothing is new but the filters of readers that stay, or which readers of this process are still there.
+ *  The data plane can do without this for a while: see apus_ctl_publisher_turn_at(). */
+#define APUS_CTL_DIRTY_FILTERS 4u
 
 /** An endpoint, ours or another's. Read-only outside graph.c. */
 struct apus_ctl_endpoint {

@@ -207,8 +207,11 @@ static void tell_parted(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e)
 static void install(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e, const struct kept *kept,
 		    apus_seq generation)
 {
+	bool as_before =
+		!e->is_writer && e->record->expects_inline_qos == kept->record->expects_inline_qos;
+
 	if (!same_protocol(e->record, kept->record))
-		apus_ctl_graph_unmatch(g, e, NULL);
+		apus_ctl_graph_unmatch(g, e, NULL, false);
 	g->record_bytes -= apus_ctl_graph_kept_bytes(e);
 	free(e->record);
 	e->record = kept->record;
@@ -217,9 +220,10 @@ static void install(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e, const
 	e->generation = generation;
 	if (e->is_local)
 		tell_parted(g, e);
-	apus_ctl_graph_unmatch(g, e, no_longer_fits);
-	apus_ctl_graph_resolve(g, e);
-	apus_ctl_graph_touch(g, e);
+	apus_ctl_graph_unmatch(g, e, no_longer_fits, false);
+	/* Of what a writer is told of a reader that stays matched only the filter is left. */
+	as_before &= !apus_ctl_graph_resolve(g, e);
+	apus_ctl_graph_touch_as(g, e, as_before ? APUS_CTL_DIRTY_FILTERS : APUS_CTL_DIRTY_MATCHES);
 }
 
 static int refresh(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
@@ -238,7 +242,7 @@ static int refresh(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
 		/* Said again. Only the generation of its filter is new, and with it what is published. */
 		e->generation = generation;
 		if (record->filter.present)
-			apus_ctl_graph_touch(g, e);
+			apus_ctl_graph_touch_as(g, e, APUS_CTL_DIRTY_FILTERS);
 		return APUS_CTL_UNCHANGED;
 	}
 	if (g->record_bytes - apus_ctl_graph_kept_bytes(e) + kept_bytes(record) >

@@ -110,12 +110,16 @@ void apus_ctl_graph_count_incompatible(struct apus_ctl_graph *g, struct apus_ctl
 /** Makes the matches the verdicts ask for, as far as there is room, and counts the others. */
 void apus_ctl_graph_apply(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
 			  uint32_t verdict_count);
-/** Ends the matches of an endpoint for which `end` says so; NULL: all. */
+/** Ends the matches of an endpoint for which `end` says so; NULL: all. leaves: it is about to leave the graph. */
 void apus_ctl_graph_unmatch(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
 			    bool (*end)(const struct apus_ctl_graph *g,
-					const struct apus_ctl_match *match));
+					const struct apus_ctl_match *match),
+			    bool leaves);
 /** Puts all local counterparts of an endpoint into the dirty list, and itself if it is local. */
 void apus_ctl_graph_touch(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint);
+/** The same, but what those it is matched with are marked for is `dirty`. */
+void apus_ctl_graph_touch_as(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
+			     uint32_t dirty);
 /** Gives room that has become free to local endpoints that went without. At the end of public calls. */
 void apus_ctl_graph_refill(struct apus_ctl_graph *g);
 /** Matches two built-in endpoints unless they are. Room is certain. */

@@ -187,8 +187,9 @@ static uint32_t *prev_link(struct apus_ctl_match *m, bool of_writer)
 	return of_writer ? &m->writer_prev : &m->reader_prev;
 }
 
+/* dirty: what a local endpoint is marked for. */
 static void note_transition(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e,
-			    const struct apus_ctl_match *m)
+			    const struct apus_ctl_match *m, uint32_t dirty)
 {
 	e->transitions++;
 	if (!e->is_local)
@@ -200,7 +201,7 @@ static void note_transition(struct apus_ctl_graph *g, struct apus_ctl_endpoint *
 		shown.last_match = endpoint_at(g, e->is_writer ? m->reader : m->writer)->guid;
 		apus_dp_board_write(e->local.board, &shown);
 	}
-	apus_ctl_graph_mark_dirty(g, e, APUS_CTL_DIRTY_MATCHES);
+	apus_ctl_graph_mark_dirty(g, e, dirty);
 }
 
 /* Appends a match to an endpoint's list and counts its arrival. */
@@ -215,10 +216,12 @@ static void append(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e, struct
 	e->last_match = m->idx;
 	e->match_count++;
 	e->matched_total++;
-	note_transition(g, e, m);
+	note_transition(g, e, m, APUS_CTL_DIRTY_MATCHES);
 }
 
-static void detach(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e, struct apus_ctl_match *m)
+/* leaves: as end() has it. */
+static void detach(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e, struct apus_ctl_match *m,
+		   bool leaves)
 {
 	uint32_t next = *next_link(m, e->is_writer), prev = *prev_link(m, e->is_writer);
 
@@ -227,7 +230,11 @@ static void detach(struct apus_ctl_graph *g, struct apus_ctl_endpoint *e, struct
 	*(next == APUS_CTL_NONE ? &e->last_match : prev_link(&g->matches[next], e->is_writer)) =
 		prev;
 	e->match_count--;
-	note_transition(g, e, m);
+	/* A reader of this process is out of its writers' reach already: apus_dp_worker_remove_reader(). */
+	note_transition(g, e, m,
+			e->is_writer && leaves && endpoint_at(g, m->reader)->is_local
+				? APUS_CTL_DIRTY_FILTERS
+				: APUS_CTL_DIRTY_MATCHES);
 }
 
 static void make(struct apus_ctl_graph *g, struct apus_ctl_endpoint *writer,
@@ -251,7 +258,8 @@ static void make(struct apus_ctl_graph *g, struct apus_ctl_endpoint *writer,
 	g->match_count += !writer->is_builtin;
 }
 
-static void end(struct apus_ctl_graph *g, struct apus_ctl_match *m)
+/* leaves: one of both is about to leave the graph. */
+static void end(struct apus_ctl_graph *g, struct apus_ctl_match *m, bool leaves)
 {
 	struct apus_ctl_endpoint *writer = endpoint_at(g, m->writer);
 	struct apus_ctl_endpoint *reader = endpoint_at(g, m->reader);
@@ -259,8 +267,8 @@ static void end(struct apus_ctl_graph *g, struct apus_ctl_match *m)
 	if (g->match_end)
 		g->match_end(g->match_end_user, m);
 	apus_ctl_table_remove(&g->match_table, pair_bits(m->writer, m->reader), m->idx);
-	detach(g, writer, m);
-	detach(g, reader, m);
+	detach(g, writer, m, leaves);
+	detach(g, reader, m, leaves);
 	g->match_count -= !writer->is_builtin;
 	m->id = 0;
 	m->next_free = g->match_free.first;
@@ -321,18 +329,25 @@ void apus_ctl_graph_apply(struct apus_ctl_graph *g, struct apus_ctl_endpoint *en
 
 void apus_ctl_graph_unmatch(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
 			    bool (*ends)(const struct apus_ctl_graph *g,
-					 const struct apus_ctl_match *match))
+					 const struct apus_ctl_match *match),
+			    bool leaves)
 {
 	struct apus_ctl_match *m = apus_ctl_graph_next_match(g, endpoint, NULL), *next;
 
 	for (; m; m = next) {
 		next = apus_ctl_graph_next_match(g, endpoint, m);
 		if (!ends || ends(g, m))
-			end(g, m);
+			end(g, m, leaves);
 	}
 }
 
 void apus_ctl_graph_touch(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint)
+{
+	apus_ctl_graph_touch_as(g, endpoint, APUS_CTL_DIRTY_MATCHES);
+}
+
+void apus_ctl_graph_touch_as(struct apus_ctl_graph *g, struct apus_ctl_endpoint *endpoint,
+			     uint32_t dirty)
 {
 	struct apus_ctl_match *m = NULL;
 
@@ -343,7 +358,7 @@ void apus_ctl_graph_touch(struct apus_ctl_graph *g, struct apus_ctl_endpoint *en
 			endpoint_at(g, endpoint->is_writer ? m->reader : m->writer);
 
 		if (other->is_local)
-			apus_ctl_graph_mark_dirty(g, other, APUS_CTL_DIRTY_MATCHES);
+			apus_ctl_graph_mark_dirty(g, other, dirty);
 	}
 }
 

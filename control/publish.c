@@ -17,6 +17,12 @@
 #define VENDOR_EPROSIMA 0x010f
 #define VENDOR_CYCLONE  0x0110
 
+/* What ends in a snapshot. */
+#define NEWS (APUS_CTL_DIRTY_MATCHES | APUS_CTL_DIRTY_FILTERS)
+/* News of filters wait so long for each match of their writer after its last snapshot, if it has so many. */
+#define PUT_OFF_NS      5000
+#define PUT_OFF_MATCHES 256
+
 /* An index of filters, shared by the generations that have the same ones. */
 struct shared_index {
 	struct apus_dp_filter_index *index;
@@ -39,6 +45,7 @@ struct generation {
 /* What is published for one local endpoint. */
 struct published {
 	struct generation *current;
+	struct apus_mono at;  /* writers: when that was published */
 	uint64_t incarnation; /* grows when the slot is given up */
 	uint64_t number;      /* of the last snapshot */
 	uint32_t retired;     /* generations waiting for reclaim */
@@ -57,6 +64,11 @@ struct match_filter {
 	bool never; /* came when the writer filtered for as many as it may; decision of a lifetime */
 };
 
+/* An endpoint that is marked again for another turn. */
+struct put_off {
+	uint32_t endpoint, dirty;
+};
+
 struct apus_ctl_publisher {
 	struct apus_ctl_publisher_config config;
 	struct apus_ctl_publisher_counters counters;
@@ -66,7 +78,7 @@ struct apus_ctl_publisher {
 	const struct apus_dp_turn **turns;
 	struct published *published;  /* by endpoint slot */
 	struct match_filter *filters; /* by match slot */
-	uint32_t *deferred;           /* scratch: endpoint slots */
+	struct put_off *put_off;      /* scratch, by endpoint slots */
 	struct generation *retired_first, *retired_last;
 	uint32_t retired_count;
 };
@@ -89,13 +101,13 @@ int apus_ctl_publisher_create(const struct apus_ctl_publisher_config *config,
 	p->turns = calloc(config->turn_count + 1, sizeof(*p->turns));
 	p->published = calloc(endpoints, sizeof(*p->published));
 	p->filters = calloc(apus_ctl_graph_match_capacity(graph), sizeof(*p->filters));
-	p->deferred = calloc(endpoints, sizeof(*p->deferred));
-	if (!p->turns || !p->published || !p->filters || !p->deferred ||
+	p->put_off = calloc(endpoints, sizeof(*p->put_off));
+	if (!p->turns || !p->published || !p->filters || !p->put_off ||
 	    apus_ctl_filter_pool_init(&p->pool, config->filter_unique, &config->filter_limits)) {
 		free(p->turns);
 		free(p->published);
 		free(p->filters);
-		free(p->deferred);
+		free(p->put_off);
 		free(p);
 		return APUS_ENOMEM;
 	}
@@ -146,7 +158,7 @@ void apus_ctl_publisher_destroy(struct apus_ctl_publisher *p)
 	free(p->turns);
 	free(p->published);
 	free(p->filters);
-	free(p->deferred);
+	free(p->put_off);
 	free(p);
 }
 
@@ -624,26 +636,74 @@ static bool publish(struct apus_ctl_publisher *p, struct apus_ctl_endpoint *e)
 	return true;
 }
 
-uint32_t apus_ctl_publisher_turn(struct apus_ctl_publisher *p)
+/* When a writer with news of filters is published next; 0: now. A snapshot of so many matches costs this time
+ * about a tenth of the pause between two. */
+static struct apus_mono due_at(const struct apus_ctl_publisher *p,
+			       const struct apus_ctl_endpoint *e, struct apus_mono now)
+{
+	const struct published *s = &p->published[e->idx];
+	struct apus_mono due = {0};
+
+	if (!e->is_writer || e->is_builtin || !s->current || e->match_count < PUT_OFF_MATCHES)
+		return due;
+	due = apus_mono_add(s->at, (int64_t)e->match_count * PUT_OFF_NS);
+	return apus_mono_before(now, due) ? due : (struct apus_mono){0};
+}
+
+/* What of an endpoint's news has to wait: bits of `dirty`. */
+static uint32_t publish_news(struct apus_ctl_publisher *p, struct apus_ctl_endpoint *e,
+			     uint32_t dirty, struct apus_mono now, struct apus_mono *due)
+{
+	struct apus_mono later = {0};
+
+	if (!(dirty & NEWS))
+		return 0;
+	if (!(dirty & APUS_CTL_DIRTY_MATCHES))
+		later = due_at(p, e, now);
+	if (later.ns) {
+		if (!due->ns || apus_mono_before(later, *due))
+			*due = later;
+		return APUS_CTL_DIRTY_FILTERS;
+	}
+	if (!publish(p, e))
+		return APUS_CTL_DIRTY_MATCHES;
+	if (now.ns != INT64_MAX)
+		p->published[e->idx].at = now;
+	return 0;
+}
+
+uint32_t apus_ctl_publisher_turn_at(struct apus_ctl_publisher *p, struct apus_mono now,
+				    struct apus_mono *due_out)
 {
 	struct apus_ctl_endpoint *e;
-	uint32_t dirty, deferred = 0;
+	uint32_t dirty, waits, put_off = 0, deferred = 0;
 
+	due_out->ns = 0;
 	apus_ctl_publisher_reclaim(p);
 	while ((e = apus_ctl_graph_take_dirty(p->graph, &dirty))) {
-		if ((dirty & APUS_CTL_DIRTY_MATCHES) && !publish(p, e)) {
-			p->deferred[deferred++] = e->idx;
-			dirty &= ~APUS_CTL_DIRTY_MATCHES;
+		waits = publish_news(p, e, dirty, now, due_out);
+		if (waits) {
+			p->put_off[put_off].endpoint = e->idx;
+			p->put_off[put_off++].dirty = waits;
+			deferred += waits == APUS_CTL_DIRTY_MATCHES;
+			dirty &= waits == APUS_CTL_DIRTY_MATCHES ? ~NEWS : ~0u;
 		}
 		if (dirty && p->config.published)
 			p->config.published(p->config.user, e, dirty);
 	}
-	for (uint32_t i = 0; i < deferred; i++)
-		apus_ctl_graph_mark_dirty(p->graph,
-					  apus_ctl_graph_endpoint_at(p->graph, p->deferred[i]),
-					  APUS_CTL_DIRTY_MATCHES);
+	for (uint32_t i = 0; i < put_off; i++)
+		apus_ctl_graph_mark_dirty(
+			p->graph, apus_ctl_graph_endpoint_at(p->graph, p->put_off[i].endpoint),
+			p->put_off[i].dirty);
 	apus_counter_add(&p->counters.deferred, deferred);
 	return deferred;
+}
+
+uint32_t apus_ctl_publisher_turn(struct apus_ctl_publisher *p)
+{
+	struct apus_mono unused;
+
+	return apus_ctl_publisher_turn_at(p, (struct apus_mono){INT64_MAX}, &unused);
 }
 
 int apus_ctl_publisher_reserve_filter(struct apus_ctl_publisher *p,

@@ -82,6 +82,15 @@ void apus_ctl_publisher_destroy(struct apus_ctl_publisher *publisher);
  * because all their generations are still in use: call again soon then (1 ms). Never waits.
  */
 uint32_t apus_ctl_publisher_turn(struct apus_ctl_publisher *publisher);
+/**
+ * The same, but a writer with 256 matches or more whose only news are filters of its readers, or readers of this
+ * process that have left (APUS_CTL_DIRTY_FILTERS), is published no sooner than 5 us for each of its matches after
+ * its last snapshot: so a thousand changes a second among ten thousand filters cost a snapshot each 50 ms. Until then
+ * it goes by what it knows; readers of this process with another filter are visited for every sample. due_out: when to
+ * call again for those; 0: none wait. A `now` of INT64_MAX: nothing waits.
+ */
+uint32_t apus_ctl_publisher_turn_at(struct apus_ctl_publisher *publisher, struct apus_mono now,
+				    struct apus_mono *due_out);
 
 /** Frees what every worker has passed; returns the number of retired snapshots left. */
 uint32_t apus_ctl_publisher_reclaim(struct apus_ctl_publisher *publisher);

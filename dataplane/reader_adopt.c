@@ -193,7 +193,7 @@ static void tell_writers(struct apus_dp_reader *r)
 			s->local ? apus_dp_worker_writer(r->worker, s->eid) : NULL;
 
 		if (w)
-			apus_dp_writer_refilter(w);
+			apus_dp_writer_refilter(w, r);
 	}
 }
 

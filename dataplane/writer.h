@@ -187,6 +187,7 @@ struct apus_dp_writer_state {
 	/* local, see writer_local.c */
 	uint64_t local_generation; /* of the reader's filter that is in the index; 0: none is */
 	bool indexed;              /* that is its present filter: visited only when it passes */
+	uint32_t open_at;          /* not indexed: its place among writer_filtering.local_visits */
 	uint64_t visited;          /* the send that has chosen it last */
 	uint64_t skipped_to;       /* indexed: the reader has counted what it rejected up to here */
 };
@@ -222,7 +223,7 @@ struct apus_dp_writer_verdict {
 /** A state whose filter it is, and its destination if samples may pass that by, else UINT32_MAX. */
 struct apus_dp_writer_follower {
 	uint32_t state, destination;
-	bool local; /* it is indexed */
+	bool local; /* of this worker: chosen only while it is indexed */
 };
 
 /** What filters at the writer need; arrays are sized by match_max. See writer_filter.c. */
@@ -290,8 +291,7 @@ struct apus_dp_writer {
 		shm_timer;       /* readers in shared memory are behind, or have not acknowledged */
 	uint32_t filtered_count; /* states with a predicate */
 	uint32_t indexed_count;  /* states that are indexed */
-	bool has_local_filters;  /* some local reader's filter is in the index */
-	bool refilter;           /* a local reader has another filter: to be derived anew */
+	bool refilter;           /* a local reader is not indexed yet: to be derived anew */
 	bool chosen;             /* what is being served goes to chosen destinations only */
 	struct apus_dp_writer_filtering filtering;
 	const uint8_t *inline_list; /* of the adopted snapshot */
@@ -408,8 +408,10 @@ bool apus_dp_writer_nack_frag(struct apus_dp_writer *writer, const struct apus_g
 /** Offers waiting samples again to readers of the same worker that refused them. */
 void apus_dp_writer_retry_local(struct apus_dp_writer *writer, struct apus_mono now);
 
-/** A local reader may have another filter than the writer's index knows; under the turn. */
-void apus_dp_writer_refilter(struct apus_dp_writer *writer);
+/** A local reader may have another filter than the writer's index knows, or again the one that it knows: from the
+ *  next sample on it is visited for each, or no longer. Of `writer` only what concerns this reader is looked at. Under
+ *  the turn. */
+void apus_dp_writer_refilter(struct apus_dp_writer *writer, const struct apus_dp_reader *reader);
 
 /** Has a local reader count what was not offered to it because its filter rejects it; under the turn. */
 void apus_dp_writer_count_all_skipped(struct apus_dp_writer *writer); /* all of them */

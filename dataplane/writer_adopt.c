@@ -336,26 +336,6 @@ static void greet(struct apus_dp_writer *w, struct apus_mono now)
 		apus_dp_writer_serve_shm(w, now);
 }
 
-void apus_dp_writer_forget_local(struct apus_dp_writer *writer, const struct apus_dp_reader *reader)
-{
-	for (uint32_t i = 0; i < writer->match_count; i++) {
-		struct apus_dp_writer_state *s = &writer->states[writer->order[i]];
-
-		if (s->local != reader)
-			continue;
-		apus_dp_writer_skipped(writer, s, 0);
-		writer->indexed_count -= s->indexed;
-		s->indexed = false;
-		/* It neither gets nor acknowledges anything until its match ends. */
-		s->local = NULL;
-		s->reliable = false;
-		s->addr.family = 0;
-		writer->local_count--;
-	}
-	apus_dp_writer_owing_derive(writer);
-	apus_dp_writer_settle(writer);
-}
-
 void apus_dp_writer_adopt(struct apus_dp_writer *writer, struct apus_mono now)
 {
 	/* T3: seq_cst, pairs with S1 in apus_dp_writer_publish(). */

@@ -57,6 +57,13 @@ void apus_dp_writer_filter_fini(struct apus_dp_writer *w)
 	apus_shm_unreserve(&w->filtering.reserve);
 }
 
+/* Of this worker's readers also those are that are not indexed, or gone: they are passed over when chosen, so one that
+ * becomes indexed, or ceases to be, changes nothing here. */
+static bool is_follower(const struct apus_dp_writer_state *s)
+{
+	return s->predicate || s->local_generation;
+}
+
 /* Groups the states of one filter: first[id] … first[id + 1] of `followers`. A counting sort. */
 static void group_by_filter(struct apus_dp_writer *w)
 {
@@ -67,7 +74,7 @@ static void group_by_filter(struct apus_dp_writer *w)
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		const struct apus_dp_writer_state *s = &w->states[w->order[i]];
 
-		if (s->predicate || s->indexed)
+		if (is_follower(s))
 			f->first[s->filter_id]++;
 	}
 	for (uint32_t id = 1; id <= filters; id++)
@@ -79,9 +86,10 @@ static void group_by_filter(struct apus_dp_writer *w)
 		bool passed_by =
 			s->destination != UINT32_MAX && w->destinations[s->destination].filtered;
 
-		if (s->predicate || s->indexed)
+		if (is_follower(s))
 			f->followers[--f->first[s->filter_id]] = (struct apus_dp_writer_follower){
-				w->order[i], passed_by ? s->destination : UINT32_MAX, s->indexed};
+				w->order[i], passed_by ? s->destination : UINT32_MAX,
+				!s->predicate};
 	}
 }
 
@@ -146,6 +154,23 @@ static void find_lazy(struct apus_dp_writer *w)
 	}
 }
 
+void apus_dp_writer_open(struct apus_dp_writer *w, struct apus_dp_writer_state *s)
+{
+	struct apus_dp_writer_filtering *f = &w->filtering;
+
+	s->open_at = f->open_local_count;
+	f->local_visits[f->open_local_count++] = (uint32_t)(s - w->states);
+}
+
+void apus_dp_writer_close(struct apus_dp_writer *w, const struct apus_dp_writer_state *s)
+{
+	struct apus_dp_writer_filtering *f = &w->filtering;
+	uint32_t last = f->local_visits[--f->open_local_count];
+
+	f->local_visits[s->open_at] = last;
+	w->states[last].open_at = s->open_at;
+}
+
 static void find_open(struct apus_dp_writer *w)
 {
 	struct apus_dp_writer_filtering *f = &w->filtering;
@@ -157,7 +182,7 @@ static void find_open(struct apus_dp_writer *w)
 	f->open_local_count = 0;
 	for (uint32_t i = 0; i < w->match_count; i++)
 		if (w->states[w->order[i]].local && !w->states[w->order[i]].indexed)
-			f->local_visits[f->open_local_count++] = w->order[i];
+			apus_dp_writer_open(w, &w->states[w->order[i]]);
 }
 
 void apus_dp_writer_filter_derive(struct apus_dp_writer *w)

@@ -64,6 +64,9 @@ int apus_dp_writer_filter_init(struct apus_dp_writer *w);
 void apus_dp_writer_filter_fini(struct apus_dp_writer *w);
 /** Part of apus_dp_writer_derive(): groups states by filter and by destination. */
 void apus_dp_writer_filter_derive(struct apus_dp_writer *w);
+/** A reader of this worker is visited for every sample; no longer. Not while a sample is served. */
+void apus_dp_writer_open(struct apus_dp_writer *w, struct apus_dp_writer_state *s);
+void apus_dp_writer_close(struct apus_dp_writer *w, const struct apus_dp_writer_state *s);
 /** True if the filter of a matched reader rejected the sample. */
 bool apus_dp_writer_is_rejected(const struct apus_dp_writer *w, uint32_t slot, uint32_t state_idx);
 /** Evaluates the readers' filters over a sample, keeps the verdicts with it, and chooses the destinations of
@@ -124,6 +127,11 @@ void apus_dp_writer_owing_begin(struct apus_dp_writer_state *s);
 void apus_dp_writer_owing_sync(struct apus_dp_writer *w);
 /** And after it. */
 void apus_dp_writer_owing_derive(struct apus_dp_writer *w);
+/** The same for one reader of this worker, whose `acked` is valid: from now on it is visited for every sample, or no
+ *  longer; or it is gone. */
+void apus_dp_writer_owing_pin(struct apus_dp_writer *w, struct apus_dp_writer_state *s);
+void apus_dp_writer_owing_unpin(struct apus_dp_writer *w, struct apus_dp_writer_state *s);
+void apus_dp_writer_owing_drop(struct apus_dp_writer *w, struct apus_dp_writer_state *s);
 /** Readers behind a destination have yet to acknowledge number `seq`. */
 void apus_dp_writer_owes(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apus_seq seq);
 /** A reader acknowledges up to `seq`, more than before. */

@@ -115,7 +115,7 @@ static bool may_be_indexed(const struct apus_dp_writer *w, const struct apus_dp_
 
 void apus_dp_writer_derive_indexed(struct apus_dp_writer *w)
 {
-	w->refilter = w->has_local_filters = false;
+	w->refilter = false;
 	w->indexed_count = 0;
 	for (uint32_t i = 0; i < w->match_count; i++) {
 		struct apus_dp_writer_state *s = &w->states[w->order[i]];
@@ -123,7 +123,6 @@ void apus_dp_writer_derive_indexed(struct apus_dp_writer *w)
 
 		apus_dp_writer_skipped(w, s, 0);
 		s->skipped_to = w->filtering.local_judged;
-		w->has_local_filters |= s->local_generation != 0;
 		/* It has yet to be given the history, and is not in the heap of those who owe. */
 		w->refilter |= may && behind;
 		s->indexed = may && !behind;
@@ -131,9 +130,62 @@ void apus_dp_writer_derive_indexed(struct apus_dp_writer *w)
 	}
 }
 
-void apus_dp_writer_refilter(struct apus_dp_writer *writer)
+/* It is visited for every sample from now on, and has to say that it takes each. */
+static void unindex(struct apus_dp_writer *w, struct apus_dp_writer_state *s)
 {
-	writer->refilter |= writer->has_local_filters;
+	apus_dp_writer_skipped(w, s, 0);
+	if (!s->owing_at && s->acked < w->sent)
+		s->acked = w->sent;
+	s->indexed = false;
+	w->indexed_count--;
+	apus_dp_writer_owing_pin(w, s);
+	apus_dp_writer_open(w, s);
+}
+
+static void index_again(struct apus_dp_writer *w, struct apus_dp_writer_state *s)
+{
+	s->skipped_to = w->filtering.local_judged;
+	s->indexed = true;
+	w->indexed_count++;
+	apus_dp_writer_owing_unpin(w, s);
+	apus_dp_writer_close(w, s);
+}
+
+void apus_dp_writer_refilter(struct apus_dp_writer *writer, const struct apus_dp_reader *reader)
+{
+	struct apus_dp_writer_state *s = apus_dp_writer_find_state(writer, &reader->config.guid);
+	bool may = s && s->local == reader && may_be_indexed(writer, s);
+
+	if (!s || s->local != reader || may == s->indexed)
+		return;
+	if (!may)
+		unindex(writer, s);
+	else if (!s->reliable && s->acked < writer->sent)
+		writer->refilter = true; /* as in the derivation */
+	else
+		index_again(writer, s);
+}
+
+void apus_dp_writer_forget_local(struct apus_dp_writer *writer, const struct apus_dp_reader *reader)
+{
+	struct apus_dp_writer_state *s = apus_dp_writer_find_state(writer, &reader->config.guid);
+
+	if (!s || s->local != reader)
+		return;
+	apus_dp_writer_skipped(writer, s, 0);
+	if (s->indexed)
+		writer->indexed_count--;
+	else
+		apus_dp_writer_close(writer, s);
+	apus_dp_writer_owing_drop(writer, s);
+	/* It neither gets nor acknowledges anything until its match ends. */
+	s->indexed = false;
+	s->pinned = true;
+	s->local = NULL;
+	s->reliable = false;
+	s->addr.family = 0;
+	writer->local_count--;
+	apus_dp_writer_settle(writer);
 }
 
 void apus_dp_writer_count_all_skipped(struct apus_dp_writer *writer)

@@ -98,6 +98,27 @@ void apus_dp_writer_owing_derive(struct apus_dp_writer *w)
 	}
 }
 
+void apus_dp_writer_owing_pin(struct apus_dp_writer *w, struct apus_dp_writer_state *s)
+{
+	s->pinned = true;
+	if (s->reliable && !s->owing_at)
+		enter(w, (uint32_t)(s - w->states));
+}
+
+void apus_dp_writer_owing_unpin(struct apus_dp_writer *w, struct apus_dp_writer_state *s)
+{
+	s->pinned = false;
+	s->owed_last = w->sent; /* it has been offered all there is */
+	if (s->owing_at && s->acked >= w->sent)
+		leave(w, s);
+}
+
+void apus_dp_writer_owing_drop(struct apus_dp_writer *w, struct apus_dp_writer_state *s)
+{
+	if (s->owing_at)
+		leave(w, s);
+}
+
 void apus_dp_writer_owes(struct apus_dp_writer *w, struct apus_dp_writer_state *s, apus_seq seq)
 {
 	s->owed_last = seq;

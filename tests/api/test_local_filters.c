@@ -244,7 +244,7 @@ static void outdate(void)
 	apus_dp_worker_take_turn(w->worker);
 	for (uint32_t i = 0; i < dp->match_count; i += 2)
 		dp->states[dp->order[i]].local_generation += 5;
-	apus_dp_writer_refilter(dp);
+	dp->refilter = true;
 	apus_dp_worker_end_turn(w->worker);
 }
 
