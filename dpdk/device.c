@@ -210,10 +210,11 @@ static int start(struct apus_dpdk_device *d, struct reason why)
 /* --- opening -------------------------------------------------------------------------------------- */
 
 /* Frames of AF_PACKET unless its arguments say otherwise. Where the kernel hands fragments over put together they must
- * fit, too: 65,407 bytes are the most that a buffer of DPDK holds, and a block is made of whole pages. */
+ * fit, too: 65,407 bytes are the most that a buffer of DPDK holds. A block is made of whole pages, and the driver takes
+ * frames to lie without a gap: blocks must hold a whole number of them. */
 #define AF_PACKET_ARGUMENTS       "blocksz=65536,framesz=2048,framecnt=4096"
 #define AF_PACKET_JUMBO_ARGUMENTS "blocksz=65536,framesz=16384,framecnt=1024"
-#define AF_PACKET_WHOLE_ARGUMENTS "blocksz=65536,framesz=65280,framecnt=128"
+#define AF_PACKET_WHOLE_ARGUMENTS "blocksz=61440,framesz=61440,framecnt=128"
 /* What the kernel puts in front of a frame, and a link header with its tag behind that. */
 #define AF_PACKET_HEADER_BYTES 128
 

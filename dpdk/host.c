@@ -8,6 +8,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -117,6 +119,22 @@ static int check_addresses(const struct apus_dpdk_settings *s, struct reason why
 	return rc;
 }
 
+/* Queues that DPDK's AF_XDP driver takes at most: the combined ones as it counts them, of a veth one. */
+static uint32_t count_combined(const char *interface)
+{
+	struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = {.ifr_data = (void *)&channels};
+	bool done;
+
+	if (fd < 0)
+		return 1;
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", interface);
+	done = ioctl(fd, SIOCETHTOOL, &request) == 0;
+	close(fd);
+	return done && channels.combined_count > 0 ? channels.combined_count : 1;
+}
+
 /* Receive queues that the interface has; 0: not known. */
 static uint32_t count_queues(const char *interface)
 {
@@ -220,6 +238,10 @@ static int find_queues(const struct apus_dpdk_settings *s, struct apus_dpdk_host
 		return say(why, APUS_EINVAL,
 			   "dpdk.queues: %s has %u receive queues, not %u from number %lu on",
 			   h->interface, there, s->queue_count, first);
+	if (h->is_xdp && s->queue_count > count_combined(h->interface))
+		return say(why, APUS_EINVAL,
+			   "dpdk.queues: net_af_xdp takes %u queue(s) of %s, not %u",
+			   count_combined(h->interface), h->interface, s->queue_count);
 	return 0;
 }
 
@@ -273,8 +295,8 @@ bool apus_dpdk_host_warning(const struct apus_dpdk_host *h, char *text_out, size
 	else if (queues > h->queue_count)
 		snprintf(text_out, text_bytes,
 			 "%s has %u receive queues, and this port takes %u: what comes in at the "
-			 "others is not heard (dpdk.queues, or ethtool -L %s combined %u)",
-			 h->interface, queues, h->queue_count, h->interface, h->queue_count);
+			 "others is not heard (dpdk.queues, or fewer of them by ethtool -L %s)",
+			 h->interface, queues, h->queue_count, h->interface);
 	else
 		return false;
 	return true;

@@ -180,13 +180,18 @@ for port in PORTS:
     case(f"dpdk/hostile-60-s/{port}", long=True)(functools.partial(hostile, port, 60))
 
 
-# Each peer and each direction once over either, each driver both; without --long one of each kind.
+# Each peer, direction and driver over IPv6 and in a VLAN.
 for port, pair in (("af_packet", ("apus", "cyclone")), ("af_xdp", ("fastdds", "apus")), ("af_packet", ("fastdds", "apus")),
                    ("af_xdp", ("apus", "cyclone")), ("af_packet", ("cyclone", "apus")), ("af_xdp", ("apus", "fastdds")),
                    ("af_packet", ("apus", "fastdds")), ("af_xdp", ("cyclone", "apus"))):
     name = f"{port}/{pair[0]}-to-{pair[1]}"
-    case(f"dpdk/ipv6/{name}", long=name != "af_xdp/fastdds-to-apus")(functools.partial(ipv6, port, *pair))
-    case(f"dpdk/vlan/{name}", long=name != "af_packet/apus-to-cyclone")(functools.partial(vlan, port, *pair))
+    case(f"dpdk/ipv6/{name}", long=True)(functools.partial(ipv6, port, *pair))
+    case(f"dpdk/vlan/{name}", long=True)(functools.partial(vlan, port, *pair))
+
+# Two sockets that share what comes in by the hash of addresses and ports.
+for peer in PEERS:
+    case(f"dpdk/two-queues/{peer}-to-apus", long=True)(
+        functools.partial(shapes, "af_packet", peer, "apus", more=("dpdk.queues=2",)))
 
 
 @case("dpdk/queue-of-another-process")

@@ -4,7 +4,8 @@
  * untagged, or dropped if it had no tag or another one. Compiled with `clang -O2 -target bpf -DVLAN=N`.
  */
 struct __sk_buff {
-	unsigned int len, pkt_type, mark, queue_mapping, protocol, vlan_present, vlan_tci, vlan_proto;
+	unsigned int len, pkt_type, mark, queue_mapping, protocol, vlan_present, vlan_tci,
+		vlan_proto;
 };
 
 /* Helpers of the kernel, by number (linux/bpf.h). */
