@@ -11,6 +11,7 @@
  * A connected socket reports that nobody listened to the datagram before last, and does not send meanwhile: the
  * datagram then goes the common way, and the place is free again.
  */
+#include "dataplane/io/calls.h"
 #include "dataplane/io/udp.h"
 
 #include <errno.h>
@@ -81,13 +82,25 @@ static struct apus_dp_udp_direct *find(struct apus_dp_udp *u, const struct apus_
 	return d->connected ? d : NULL;
 }
 
+static ssize_t send_on(int fd, const struct apus_dp_tx *tx)
+{
+	struct msghdr message;
+
+	if (tx->iov_count == 1)
+		return apus_dp_sys_sendto(fd, tx->iov[0].iov_base, tx->iov[0].iov_len, MSG_DONTWAIT,
+					  NULL, 0);
+	message = (struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)tx->iov,
+				  .msg_iovlen = tx->iov_count};
+	return apus_dp_sys_sendmsg(fd, &message, MSG_DONTWAIT);
+}
+
 bool apus_dp_udp_direct_send(struct apus_dp_udp *u, const struct apus_dp_tx *tx, ssize_t *sent_out)
 {
 	struct apus_dp_udp_direct *d = find(u, &tx->to);
 
 	if (!d)
 		return false;
-	*sent_out = send(d->fd, tx->iov[0].iov_base, tx->iov[0].iov_len, MSG_DONTWAIT);
+	*sent_out = send_on(d->fd, tx);
 	if (*sent_out >= 0 || errno != ECONNREFUSED)
 		return true;
 	d->connected = false;

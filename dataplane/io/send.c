@@ -12,6 +12,7 @@
  * io_uring has no part in this: 64 sends in one submission take 8 to 20 % longer than one sendmmsg
  * of the same headers (docs/decisions/0003-io-uring-where-it-pays.md).
  */
+#include "dataplane/io/calls.h"
 #include "dataplane/io/udp.h"
 
 #include <errno.h>
@@ -150,8 +151,8 @@ static void plan(struct apus_dp_udp *u, const struct apus_dp_tx *tx, int n)
 static int send_headers(struct apus_dp_udp *u, int from)
 {
 	struct apus_dp_udp_burst *b = &u->burst;
-	int sent = sendmmsg(u->socket[0].fd, &b->header[from], (unsigned)(b->header_count - from),
-			    MSG_DONTWAIT);
+	int sent = apus_dp_sys_sendmmsg(u->socket[0].fd, &b->header[from],
+					(unsigned)(b->header_count - from), MSG_DONTWAIT);
 	int error = errno;
 
 	apus_counter_add(&u->q.counters.syscalls, 1);
@@ -191,11 +192,12 @@ static bool is_segment_refusal(int error)
 	       error == ENOPROTOOPT;
 }
 
-/* Sends one datagram that needs more than an address and a piece of memory. */
-static ssize_t send_message(struct apus_dp_udp *u, const struct apus_dp_tx *tx,
-			    union apus_dp_sockaddr *to, socklen_t to_bytes)
+/* Sends one datagram from the queue's own socket. */
+static ssize_t send_message(struct apus_dp_udp *u, const struct apus_dp_tx *tx)
 {
-	struct msghdr message = {.msg_name = to,
+	union apus_dp_sockaddr to;
+	socklen_t to_bytes = apus_dp_udp_sockaddr(&tx->to, 0, &to);
+	struct msghdr message = {.msg_name = &to,
 				 .msg_namelen = to_bytes,
 				 .msg_iov = (struct iovec *)(uintptr_t)tx->iov,
 				 .msg_iovlen = tx->iov_count};
@@ -204,25 +206,23 @@ static ssize_t send_message(struct apus_dp_udp *u, const struct apus_dp_tx *tx,
 		uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
 	} control;
 
+	if (tx->iov_count == 1 && tx->interface_idx <= 0)
+		return apus_dp_sys_sendto(u->socket[0].fd, tx->iov[0].iov_base, tx->iov[0].iov_len,
+					  MSG_DONTWAIT, &to.any, to_bytes);
 	memset(&control, 0, sizeof(control));
 	message.msg_control = control.bytes;
 	choose_interface(u, tx, &message);
-	return sendmsg(u->socket[0].fd, &message, MSG_DONTWAIT);
+	return apus_dp_sys_sendmsg(u->socket[0].fd, &message, MSG_DONTWAIT);
 }
 
 /* Sends one datagram without what planning and sendmmsg cost around it: a quarter of a microsecond, which
  * every sample that leaves alone would pay. Returns 1 if it went, else 0. */
 static int send_datagram(struct apus_dp_udp *u, const struct apus_dp_tx *tx)
 {
-	union apus_dp_sockaddr to;
-	socklen_t to_bytes = apus_dp_udp_sockaddr(&tx->to, 0, &to);
 	ssize_t bytes;
 
-	if (tx->iov_count != 1 || tx->interface_idx > 0)
-		bytes = send_message(u, tx, &to, to_bytes);
-	else if (!apus_dp_udp_direct_send(u, tx, &bytes))
-		bytes = sendto(u->socket[0].fd, tx->iov[0].iov_base, tx->iov[0].iov_len,
-			       MSG_DONTWAIT, &to.any, to_bytes);
+	if (tx->interface_idx > 0 || !apus_dp_udp_direct_send(u, tx, &bytes))
+		bytes = send_message(u, tx);
 	apus_counter_add(&u->q.counters.syscalls, 1);
 	if (bytes < 0)
 		return 0;

@@ -7,6 +7,7 @@
  * each socket is offered about as many headers as it needed last time: a header offered in vain
  * costs a second look inside the kernel, which a ping-pong of single datagrams would pay each time.
  */
+#include "dataplane/io/calls.h"
 #include "dataplane/io/udp.h"
 
 #include <errno.h>
@@ -125,8 +126,8 @@ static int receive_one(struct apus_dp_udp *u, uint32_t socket_idx, struct apus_d
 	uint8_t *memory = u->pool.memory + idx * u->pool.stride_bytes;
 	union apus_dp_sockaddr from;
 	socklen_t from_bytes = sizeof(from);
-	ssize_t bytes =
-		recvfrom(s->fd, memory, room, MSG_DONTWAIT | MSG_TRUNC, &from.any, &from_bytes);
+	ssize_t bytes = apus_dp_sys_recvfrom(s->fd, memory, room, MSG_DONTWAIT | MSG_TRUNC,
+					     &from.any, &from_bytes);
 
 	apus_counter_add(&u->q.counters.syscalls, 1);
 	s->hot = bytes >= 0;
@@ -163,7 +164,7 @@ static int receive_placed(struct apus_dp_udp *u, struct apus_dp_rx *out)
 			       {memory + behind, u->config.rx_buffer_bytes - behind}};
 	struct msghdr message = {
 		.msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = iov, .msg_iovlen = 3};
-	ssize_t bytes = recvmsg(s->fd, &message, MSG_DONTWAIT);
+	ssize_t bytes = apus_dp_sys_recvmsg(s->fd, &message, MSG_DONTWAIT);
 
 	apus_counter_add(&u->q.counters.syscalls, 1);
 	s->hot = bytes >= 0;
@@ -208,7 +209,7 @@ int apus_dp_udp_receive(struct apus_dp_udp *u, uint32_t socket_idx, int max, str
 	if (offered == 1)
 		return receive_one(u, socket_idx, out);
 	offer(u, offered);
-	got = recvmmsg(s->fd, u->rx_header, (unsigned)offered, MSG_DONTWAIT, NULL);
+	got = apus_dp_sys_recvmmsg(s->fd, u->rx_header, (unsigned)offered, MSG_DONTWAIT);
 	if (got < 0)
 		refused(u, errno);
 	apus_counter_add(&u->q.counters.syscalls, 1);

@@ -151,7 +151,7 @@ int apus_dp_udp_bind_unicast(int fd, uint16_t family, bool loopback, uint16_t po
 
 /** Asks for a send buffer of so many bytes; 0: the kernel's default. */
 void apus_dp_udp_set_sndbuf(int fd, uint32_t bytes);
-/** Sends a datagram of one part through a socket of its destination's own. False: it has none, and nothing was
+/** Sends a datagram through a socket of its destination's own. False: it has none, and nothing was
  *  sent; else *sent_out is what send() returned, with errno. */
 bool apus_dp_udp_direct_send(struct apus_dp_udp *u, const struct apus_dp_tx *tx, ssize_t *sent_out);
 /** Nobody has one. */
