@@ -4,6 +4,7 @@
  * per instance and per sample, from differences of two sizes each. Prints one line a figure; docs/limits.md
  * quotes them.
  */
+#include "base/fresh.h"
 #include "tests/dataplane/wire_pair.h"
 
 #include <malloc.h>
@@ -22,7 +23,7 @@ static uint64_t in_use(void)
 {
 	struct mallinfo2 m = mallinfo2();
 
-	return m.uordblks + m.hblkhd;
+	return m.uordblks + m.hblkhd + apus_fresh_mapped();
 }
 
 static uint64_t reader_bytes(const struct sizes *z)

@@ -7,6 +7,8 @@
  */
 #include "control/discovery_internal.h"
 
+#include "base/fresh.h"
+
 #include <stdlib.h>
 
 /* Longest random delay of an answer: spreads the answers of a domain's participants to one newcomer. So much
@@ -106,7 +108,7 @@ int apus_ctl_discovery_create(const struct apus_ctl_discovery_config *config,
 	for (uint32_t i = 0; i < config->server_count; i++)
 		d->server[i].addr = config->servers[i];
 	d->peers = calloc(config->peer_count + 1, sizeof(*d->peers));
-	d->peer = calloc(apus_ctl_graph_participant_capacity(graph), sizeof(*d->peer));
+	d->peer = apus_fresh_alloc(apus_ctl_graph_participant_capacity(graph), sizeof(*d->peer));
 	if (d->peers && d->peer)
 		result = encode_self(d, self);
 	if (result) {
@@ -126,7 +128,7 @@ void apus_ctl_discovery_destroy(struct apus_ctl_discovery *d)
 	if (!d)
 		return;
 	free(d->peers);
-	free(d->peer);
+	apus_fresh_free(d->peer, apus_ctl_graph_participant_capacity(d->graph), sizeof(*d->peer));
 	free(d);
 }
 

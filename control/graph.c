@@ -7,6 +7,8 @@
  */
 #include "control/graph_internal.h"
 
+#include "base/fresh.h"
+
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,19 +44,23 @@ static uint32_t endpoint_slots(const struct apus_ctl_graph_config *c)
 	       BUILTIN_COUNT * (c->participants + 1);
 }
 
+static uint32_t user_slots(const struct apus_ctl_graph_config *c)
+{
+	return c->local_endpoints + c->remote_writers + c->remote_readers;
+}
+
 static bool allocate(struct apus_ctl_graph *g)
 {
-	uint32_t users =
-		g->config.local_endpoints + g->config.remote_writers + g->config.remote_readers;
+	uint32_t users = user_slots(&g->config);
 	uint32_t participants = g->config.participants + 1;
 
 	g->endpoint_capacity = endpoint_slots(&g->config);
 	g->match_capacity = g->config.matches + BUILTIN_COUNT * g->config.participants;
-	g->participants = calloc(participants, sizeof(*g->participants));
-	g->endpoints = calloc(g->endpoint_capacity, sizeof(*g->endpoints));
-	g->groups = calloc(users, sizeof(*g->groups));
-	g->matches = calloc(g->match_capacity, sizeof(*g->matches));
-	g->verdicts = calloc(g->endpoint_capacity, sizeof(*g->verdicts));
+	g->participants = apus_fresh_alloc(participants, sizeof(*g->participants));
+	g->endpoints = apus_fresh_alloc(g->endpoint_capacity, sizeof(*g->endpoints));
+	g->groups = apus_fresh_alloc(users, sizeof(*g->groups));
+	g->matches = apus_fresh_alloc(g->match_capacity, sizeof(*g->matches));
+	g->verdicts = apus_fresh_alloc(g->endpoint_capacity, sizeof(*g->verdicts));
 	return apus_ctl_table_init(&g->participant_table, participants) &&
 	       apus_ctl_table_init(&g->endpoint_table, g->endpoint_capacity) &&
 	       apus_ctl_table_init(&g->group_table, users) &&
@@ -64,11 +70,8 @@ static bool allocate(struct apus_ctl_graph *g)
 
 static void begin_lists(struct apus_ctl_graph *g)
 {
-	for (uint32_t i = 0; i <= g->config.participants; i++) {
-		g->participants[i].idx = i;
-		g->participants[i].next = i < g->config.participants ? i + 1 : APUS_CTL_NONE;
-	}
-	g->endpoint_free.first = g->group_free.first = g->match_free.first = APUS_CTL_NONE;
+	g->participant_free.first = g->endpoint_free.first = APUS_CTL_NONE;
+	g->group_free.first = g->match_free.first = APUS_CTL_NONE;
 	g->participant_first = g->participant_last = APUS_CTL_NONE;
 	g->dirty_first = g->dirty_last = APUS_CTL_NONE;
 	memset(g->first, 0xff, sizeof(g->first));
@@ -114,13 +117,13 @@ void apus_ctl_graph_destroy(struct apus_ctl_graph *g)
 {
 	if (!g)
 		return;
-	for (uint32_t i = 0; g->endpoints && i < g->endpoint_capacity; i++)
+	for (uint32_t i = 0; i < g->endpoint_free.unused; i++)
 		free(g->endpoints[i].record);
-	free(g->participants);
-	free(g->endpoints);
-	free(g->groups);
-	free(g->matches);
-	free(g->verdicts);
+	apus_fresh_free(g->participants, g->config.participants + 1, sizeof(*g->participants));
+	apus_fresh_free(g->endpoints, g->endpoint_capacity, sizeof(*g->endpoints));
+	apus_fresh_free(g->groups, user_slots(&g->config), sizeof(*g->groups));
+	apus_fresh_free(g->matches, g->match_capacity, sizeof(*g->matches));
+	apus_fresh_free(g->verdicts, g->endpoint_capacity, sizeof(*g->verdicts));
 	apus_ctl_table_fini(&g->participant_table);
 	apus_ctl_table_fini(&g->endpoint_table);
 	apus_ctl_table_fini(&g->group_table);
@@ -447,10 +450,14 @@ int apus_ctl_graph_remove_endpoint(struct apus_ctl_graph *g, const struct apus_g
 static struct apus_ctl_participant *
 link_participant(struct apus_ctl_graph *g, const struct apus_wire_participant_record *record)
 {
-	struct apus_ctl_participant *p = &g->participants[g->participant_free];
-	uint32_t idx = p->idx;
+	uint32_t idx = g->participant_free.first;
+	struct apus_ctl_participant *p;
 
-	g->participant_free = p->next;
+	if (idx == APUS_CTL_NONE)
+		idx = g->participant_free.unused++;
+	else
+		g->participant_free.first = g->participants[idx].next;
+	p = &g->participants[idx];
 	memset(p, 0, sizeof(*p));
 	p->record = *record;
 	p->proved = !g->config.await_proof;
@@ -688,8 +695,8 @@ int apus_ctl_graph_remove_participant(struct apus_ctl_graph *g, const struct apu
 		p->next;
 	*(p->next == APUS_CTL_NONE ? &g->participant_last : &g->participants[p->next].prev) =
 		p->prev;
-	p->next = g->participant_free;
-	g->participant_free = p->idx;
+	p->next = g->participant_free.first;
+	g->participant_free.first = p->idx;
 	g->participant_count--;
 	apus_ctl_graph_refill(g);
 	return 0;

@@ -45,7 +45,8 @@ struct apus_ctl_graph {
 
 	struct apus_ctl_participant *participants; /* [0] is ourselves */
 	uint32_t participant_count;                /* remote ones */
-	uint32_t participant_free, participant_first, participant_last;
+	struct apus_ctl_free participant_free;
+	uint32_t participant_first, participant_last;
 	struct apus_ctl_table participant_table;
 
 	struct apus_ctl_endpoint *endpoints;

@@ -12,6 +12,8 @@
 #ifndef APUS_CONTROL_HASHTABLE_H
 #define APUS_CONTROL_HASHTABLE_H
 
+#include "base/fresh.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -44,7 +46,7 @@ static inline bool apus_ctl_table_init(struct apus_ctl_table *t, uint32_t capaci
 	bytes = size * sizeof(*t->at);
 	t->mask = (uint32_t)(size - 1);
 	if (bytes < APUS_CTL_TABLE_HUGE_BYTES) {
-		t->at = calloc(size, sizeof(*t->at));
+		t->at = apus_fresh_alloc(size, sizeof(*t->at));
 		return t->at != NULL;
 	}
 	t->at = aligned_alloc(APUS_CTL_TABLE_HUGE_BYTES, bytes);
@@ -57,7 +59,12 @@ static inline bool apus_ctl_table_init(struct apus_ctl_table *t, uint32_t capaci
 
 static inline void apus_ctl_table_fini(struct apus_ctl_table *t)
 {
-	free(t->at);
+	size_t size = (size_t)t->mask + 1;
+
+	if (size * sizeof(*t->at) < APUS_CTL_TABLE_HUGE_BYTES)
+		apus_fresh_free(t->at, size, sizeof(*t->at));
+	else
+		free(t->at);
 	t->at = NULL;
 }
 

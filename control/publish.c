@@ -7,6 +7,8 @@
  */
 #include "control/publish.h"
 
+#include "base/fresh.h"
+
 #include "control/filter_index.h"
 #include "control/filter_pool.h"
 
@@ -87,6 +89,16 @@ static void on_match_end(void *user, const struct apus_ctl_match *match);
 
 /* ---- life --------------------------------------------------------------------------------------- */
 
+static void free_tables(struct apus_ctl_publisher *p)
+{
+	uint32_t endpoints = apus_ctl_graph_endpoint_capacity(p->graph);
+
+	free(p->turns);
+	apus_fresh_free(p->published, endpoints, sizeof(*p->published));
+	apus_fresh_free(p->filters, apus_ctl_graph_match_capacity(p->graph), sizeof(*p->filters));
+	apus_fresh_free(p->put_off, endpoints, sizeof(*p->put_off));
+}
+
 int apus_ctl_publisher_create(const struct apus_ctl_publisher_config *config,
 			      struct apus_ctl_graph *graph,
 			      struct apus_ctl_publisher **publisher_out)
@@ -99,15 +111,12 @@ int apus_ctl_publisher_create(const struct apus_ctl_publisher_config *config,
 	p->config = *config;
 	p->graph = graph;
 	p->turns = calloc(config->turn_count + 1, sizeof(*p->turns));
-	p->published = calloc(endpoints, sizeof(*p->published));
-	p->filters = calloc(apus_ctl_graph_match_capacity(graph), sizeof(*p->filters));
-	p->put_off = calloc(endpoints, sizeof(*p->put_off));
+	p->published = apus_fresh_alloc(endpoints, sizeof(*p->published));
+	p->filters = apus_fresh_alloc(apus_ctl_graph_match_capacity(graph), sizeof(*p->filters));
+	p->put_off = apus_fresh_alloc(endpoints, sizeof(*p->put_off));
 	if (!p->turns || !p->published || !p->filters || !p->put_off ||
 	    apus_ctl_filter_pool_init(&p->pool, config->filter_unique, &config->filter_limits)) {
-		free(p->turns);
-		free(p->published);
-		free(p->filters);
-		free(p->put_off);
+		free_tables(p);
 		free(p);
 		return APUS_ENOMEM;
 	}
@@ -155,10 +164,7 @@ void apus_ctl_publisher_destroy(struct apus_ctl_publisher *p)
 	for (uint32_t i = 0; i < apus_ctl_graph_match_capacity(p->graph); i++)
 		apus_ctl_filter_pool_drop(&p->pool, p->filters[i].filter);
 	apus_ctl_filter_pool_fini(&p->pool);
-	free(p->turns);
-	free(p->published);
-	free(p->filters);
-	free(p->put_off);
+	free_tables(p);
 	free(p);
 }
 

@@ -8,6 +8,8 @@
  */
 #include "control/types.h"
 
+#include "base/fresh.h"
+
 #include <apus/core.h>
 #include <stdlib.h>
 
@@ -141,8 +143,8 @@ int apus_ctl_types_create(const struct apus_ctl_types_config *config,
 	while (buckets < config->entries)
 		buckets *= 2;
 	t->mask = buckets - 1;
-	t->entries = calloc(config->entries, sizeof(*t->entries));
-	t->stack = calloc(config->entries, sizeof(*t->stack));
+	t->entries = apus_fresh_alloc(config->entries, sizeof(*t->entries));
+	t->stack = apus_fresh_alloc(config->entries, sizeof(*t->stack));
 	t->buckets = calloc(buckets, sizeof(*t->buckets));
 	if (!t->entries || !t->stack || !t->buckets) {
 		apus_ctl_types_destroy(t);
@@ -160,8 +162,8 @@ void apus_ctl_types_destroy(struct apus_ctl_types *t)
 		return;
 	for (uint32_t i = 0; t->entries && i < t->unused; i++)
 		free(t->entries[i].memory);
-	free(t->entries);
-	free(t->stack);
+	apus_fresh_free(t->entries, t->config.entries, sizeof(*t->entries));
+	apus_fresh_free(t->stack, t->config.entries, sizeof(*t->stack));
 	free(t->buckets);
 	free(t);
 }

@@ -2,9 +2,9 @@
 /* The heap of alarms; see alarm.h. */
 #include "dataplane/alarm.h"
 
-#include <apus/core.h>
+#include "base/fresh.h"
 
-#include <stdlib.h>
+#include <apus/core.h>
 
 static void fire(struct apus_dp_timer *timer, struct apus_mono now);
 
@@ -13,13 +13,13 @@ int apus_dp_alarms_init(struct apus_dp_alarms *alarms, uint32_t capacity,
 {
 	*alarms = (struct apus_dp_alarms){.capacity = capacity, .wheel = wheel};
 	alarms->timer.fn = fire;
-	alarms->heap = calloc(capacity + 1, sizeof(*alarms->heap));
+	alarms->heap = apus_fresh_alloc((size_t)capacity + 1, sizeof(*alarms->heap));
 	return alarms->heap ? 0 : APUS_ENOMEM;
 }
 
 void apus_dp_alarms_fini(struct apus_dp_alarms *alarms)
 {
-	free(alarms->heap);
+	apus_fresh_free(alarms->heap, (size_t)alarms->capacity + 1, sizeof(*alarms->heap));
 	alarms->heap = NULL;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A reader's life: its memory, and the slots payloads lie in; see reader.h. */
+#include "base/fresh.h"
 #include "dataplane/group.h"
 #include "dataplane/keyplan.h"
 #include "dataplane/reader_internal.h"
@@ -210,12 +211,10 @@ int apus_dp_reader_create(struct apus_dp_worker *worker, const struct apus_dp_re
 		rc = apus_dp_keyplan_acquire(r->config.type, APUS_DP_KEY_BYTES_MAX, &r->plan);
 	if (rc == 0 && !config->sink)
 		complete_options(r);
+	if (rc == 0)
+		rc = apus_shm_reserve(lay_out_matches(r, NULL), APUS_SHM_LAZY, &r->match_memory);
 	if (rc == 0) {
-		r->match_memory = calloc(1, lay_out_matches(r, NULL));
-		rc = r->match_memory ? 0 : APUS_ENOMEM;
-	}
-	if (rc == 0) {
-		lay_out_matches(r, r->match_memory);
+		lay_out_matches(r, r->match_memory.base);
 		rc = create_samples(r);
 	}
 	if (rc == 0)
@@ -235,9 +234,9 @@ void apus_dp_reader_destroy(struct apus_dp_reader *reader)
 		apus_dp_inbox_fini(&reader->inbox);
 	apus_shm_pool_fini(&reader->pool);
 	apus_shm_unreserve(&reader->reserve);
-	free(reader->lents);
+	apus_fresh_free(reader->lents, reader->config.lent_max, sizeof(*reader->lents));
 	apus_dp_keyplan_release(reader->plan);
-	free(reader->match_memory);
+	apus_shm_unreserve(&reader->match_memory);
 	if (reader->event_fd >= 0)
 		close(reader->event_fd);
 	free(reader);

@@ -158,7 +158,9 @@ struct apus_dp_lent {
 	uint32_t slot;
 	uint32_t payload_bytes;
 	uint32_t shown; /* loans of the application */
-	uint32_t next;  /* free ones */
+	/* Free: the next free one, as the difference (exclusive or) to the place behind: zero memory is a stack of
+	 * all. */
+	uint32_t next;
 };
 
 /** Mutable state of one matched writer. */
@@ -227,7 +229,7 @@ struct apus_dp_reader {
 	uint32_t *
 		key_slots; /* per history entry: slot of its key payload while lent, and 1; else 0 */
 	struct apus_dp_lent *lents; /* lent_max */
-	uint32_t lent_free;
+	uint32_t lent_free;         /* lent_max: none */
 	struct {
 		struct apus_dp_shm_in
 			*shm; /* the sample being admitted may stay in its slot; NULL: no */
@@ -242,9 +244,9 @@ struct apus_dp_reader {
 	struct apus_dp_held
 		*held_free; /* those given back; the others never used are behind held_used */
 	uint32_t held_used;
-	void *match_memory;                  /* states, their order, peers */
-	struct apus_dp_reader_state *states; /* match_max */
-	uint32_t *order, *order_new;         /* as in struct apus_dp_writer */
+	struct apus_shm_reserve match_memory; /* states, their order, peers */
+	struct apus_dp_reader_state *states;  /* match_max */
+	uint32_t *order, *order_new;          /* as in struct apus_dp_writer */
 	uint32_t match_count;
 	uint32_t shm_count;                /* of them, those through shared memory */
 	struct apus_dp_reader *group_next; /* in its subscriber's list */

@@ -10,13 +10,12 @@
  * Invariants: shm->lent counts the places that refer to it; a place that the application looks at does not move.
  * All under the turn of the reader's worker.
  */
+#include "base/fresh.h"
 #include "dataplane/reader_internal.h"
 #include "dataplane/shm_match.h"
 #include "wire/cdr.h"
 
 #include <apus/core.h>
-
-#include <stdlib.h>
 
 #define NONE APUS_SHM_NO_SLOT
 
@@ -25,17 +24,10 @@
 
 int apus_dp_lent_init(struct apus_dp_reader *r)
 {
-	r->lent_free = NONE;
 	if (r->config.lent_max == 0)
 		return 0;
-	r->lents = calloc(r->config.lent_max, sizeof(*r->lents));
-	if (!r->lents)
-		return APUS_ENOMEM;
-	for (uint32_t i = r->config.lent_max; i-- > 0;) {
-		r->lents[i].next = r->lent_free;
-		r->lent_free = i;
-	}
-	return 0;
+	r->lents = apus_fresh_alloc(r->config.lent_max, sizeof(*r->lents));
+	return r->lents ? 0 : APUS_ENOMEM;
 }
 
 bool apus_dp_lent_fits(const struct apus_dp_reader_state *s, const uint8_t *payload,
@@ -45,7 +37,7 @@ bool apus_dp_lent_fits(const struct apus_dp_reader_state *s, const uint8_t *payl
 	struct apus_wire_cdr cdr;
 
 	/* Relaxed: this side's own, under the turn. */
-	if (payload_bytes < BYTES_MIN || r->lent_free == NONE ||
+	if (payload_bytes < BYTES_MIN || r->lent_free == r->config.lent_max ||
 	    atomic_load_explicit(&s->shm->lent, memory_order_relaxed) >= s->shm->lend_max)
 		return false;
 	return r->config.lend_any || (apus_wire_cdr_open(&cdr, payload, payload_bytes) == 0 &&
@@ -57,7 +49,7 @@ uint32_t apus_dp_lent_hold(struct apus_dp_reader *r, const uint8_t *payload, uin
 	uint32_t idx = r->lent_free;
 	struct apus_dp_lent *l = &r->lents[idx];
 
-	r->lent_free = l->next;
+	r->lent_free = l->next ^ (idx + 1);
 	*l = (struct apus_dp_lent){.payload = payload,
 				   .shm = r->lending.shm,
 				   .slot = r->lending.slot,
@@ -90,7 +82,7 @@ void apus_dp_lent_release(struct apus_dp_reader *r, uint32_t slot_ref)
 	else
 		apus_shm_pool_release(&r->pool, l->slot);
 	l->payload = NULL;
-	l->next = r->lent_free;
+	l->next = r->lent_free ^ (idx + 1);
 	r->lent_free = idx;
 }
 

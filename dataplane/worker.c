@@ -2,6 +2,8 @@
 /* A worker's life, its turn and its endpoints; see worker.h. Reception is in worker_poll.c. */
 #include "dataplane/worker.h"
 
+#include "base/fresh.h"
+
 #include "dataplane/group.h"
 #include "dataplane/reader.h"
 #include "dataplane/shm_match.h"
@@ -47,9 +49,9 @@ int apus_dp_worker_create(const struct apus_dp_worker_config *config,
 	w->config = *config;
 	w->event_fd = w->timer_fd = -1;
 	w->by_writer_mask = buckets - 1;
-	w->readers = calloc(config->endpoint_max, sizeof(*w->readers));
-	w->writers = calloc(config->endpoint_max, sizeof(*w->writers));
-	w->by_writer = calloc(buckets, sizeof(*w->by_writer));
+	w->readers = apus_fresh_alloc(config->endpoint_max, sizeof(*w->readers));
+	w->writers = apus_fresh_alloc(config->endpoint_max, sizeof(*w->writers));
+	w->by_writer = apus_fresh_alloc(buckets, sizeof(*w->by_writer));
 	w->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (!w->readers || !w->writers || !w->by_writer || w->wake_fd < 0) {
 		int rc = w->wake_fd < 0 ? APUS_EIO : APUS_ENOMEM;
@@ -84,9 +86,10 @@ void apus_dp_worker_destroy(struct apus_dp_worker *worker)
 	if (worker->wake_fd >= 0)
 		close(worker->wake_fd);
 	apus_dp_alarms_fini(&worker->alarms);
-	free(worker->readers);
-	free(worker->writers);
-	free(worker->by_writer);
+	apus_fresh_free(worker->readers, worker->config.endpoint_max, sizeof(*worker->readers));
+	apus_fresh_free(worker->writers, worker->config.endpoint_max, sizeof(*worker->writers));
+	apus_fresh_free(worker->by_writer, (size_t)worker->by_writer_mask + 1,
+			sizeof(*worker->by_writer));
 	free(worker->scratch);
 	munmap(worker, sizeof(*worker));
 }

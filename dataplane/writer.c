@@ -69,12 +69,12 @@ int apus_dp_writer_create(struct apus_dp_worker *worker, const struct apus_dp_wr
 	w->last = w->sent = w->min_acked = w->first - 1;
 	for (w->by_addr_mask = 7; w->by_addr_mask < 2 * config->match_max;)
 		w->by_addr_mask = 2 * w->by_addr_mask + 1;
-	/* Of many matches most never are: calloc() leaves fresh pages alone, but aligns to 16. */
-	w->match_memory = calloc(1, lay_out_matches(w, NULL) + APUS_CACHE_LINE);
-	if (!w->match_memory)
+	/* Of many matches most never are. */
+	rc = apus_shm_reserve(lay_out_matches(w, NULL), APUS_SHM_LAZY, &w->match_memory);
+	if (rc != 0)
 		goto fail;
-	lay_out_matches(w, (char *)w->match_memory +
-				   (-(uintptr_t)w->match_memory & (APUS_CACHE_LINE - 1)));
+	lay_out_matches(w, w->match_memory.base);
+	rc = APUS_ENOMEM;
 	if (config->publisher) {
 		w->markers = calloc(APUS_DP_MARKER_MAX, sizeof(*w->markers));
 		if (!w->markers)
@@ -101,7 +101,7 @@ void apus_dp_writer_destroy(struct apus_dp_writer *writer)
 	if (!writer)
 		return;
 	apus_dp_cache_fini(&writer->cache);
-	free(writer->match_memory);
+	apus_shm_unreserve(&writer->match_memory);
 	free(writer->markers);
 	free(writer->deadlines);
 	apus_dp_writer_filter_fini(writer);

@@ -296,7 +296,8 @@ struct apus_dp_writer {
 	struct apus_dp_writer_filtering filtering;
 	const uint8_t *inline_list; /* of the adopted snapshot */
 	uint32_t inline_bytes;
-	void *match_memory; /* what matches need, and the groupings of `filtering` */
+	struct apus_shm_reserve
+		match_memory; /* what matches need, and the groupings of `filtering` */
 	struct apus_dp_writer_state *states; /* match_max */
 	uint32_t *order;                     /* states in snapshot order (by GUID) */
 	uint32_t *order_new;                 /* scratch of adoption */

@@ -5,6 +5,8 @@
  */
 #include "shm/reserve.h"
 
+#include "base/fresh.h"
+
 #include <apus/core.h>
 
 #include <pthread.h>
@@ -20,7 +22,7 @@
 #define PIECE_BYTES_MAX ((size_t)16384)
 #define SIZES           (PIECE_BYTES_MAX / UNIT_BYTES)
 /* More is a mistake, and no allocator need be asked; sanitizers end the process that does. */
-#define BYTES_MAX ((size_t)1 << 39)
+#define BYTES_MAX ((size_t)1 << 38)
 
 struct apus_shm_shelf {
 	char *base;
@@ -103,15 +105,16 @@ static int take_piece(size_t piece_bytes, struct apus_shm_reserve *out)
 	return 0;
 }
 
-static int take_heap(size_t bytes, struct apus_shm_reserve *out)
+static int take_whole(size_t bytes, struct apus_shm_reserve *out)
 {
-	/* calloc() does not touch fresh pages, but aligns to 16. */
-	char *heap = calloc(1, bytes + UNIT_BYTES);
+	/* Under the address sanitizer it may be heap memory, which is aligned to 16. */
+	char *whole = apus_fresh_alloc(1, bytes + UNIT_BYTES);
 
-	if (!heap)
+	if (!whole)
 		return APUS_ENOMEM;
-	out->heap = heap;
-	out->base = heap + (-(uintptr_t)heap & (UNIT_BYTES - 1));
+	out->whole = whole;
+	out->whole_bytes = bytes + UNIT_BYTES;
+	out->base = whole + (-(uintptr_t)whole & (UNIT_BYTES - 1));
 	return 0;
 }
 
@@ -124,7 +127,7 @@ int apus_shm_reserve(size_t bytes, unsigned flags, struct apus_shm_reserve *rese
 		return APUS_ENOMEM;
 	rc = bytes <= PIECE_BYTES_MAX
 		     ? take_piece((bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES, reserve_out)
-		     : take_heap(bytes, reserve_out);
+		     : take_whole(bytes, reserve_out);
 	if (rc == 0 && !(flags & APUS_SHM_LAZY))
 		memset(reserve_out->base, 0, bytes);
 	return rc;
@@ -136,7 +139,7 @@ void apus_shm_unreserve(struct apus_shm_reserve *reserve)
 	size_t piece;
 
 	if (!s) {
-		free(reserve->heap);
+		apus_fresh_free(reserve->whole, 1, reserve->whole_bytes);
 	} else {
 		piece = (size_t)((char *)reserve->base - s->base) / s->piece_bytes;
 		pthread_mutex_lock(&lock);

@@ -4,7 +4,7 @@
  *
  * Heap memory would do so only as long as it is fresh, and what is used lies between what is not, so that every page
  * is in use. Here pieces of one size lie together, 64 to a mapping, and those of thousands of endpoints without
- * samples cost address space only. Large pieces come from the heap, where they are mappings of their own.
+ * samples cost address space only. Large pieces are mappings of their own.
  *
  * The system's answer to a mapping is the refusal; what it promised and cannot give later ends the process, as with any
  * memory (docs/decisions/0022).
@@ -21,8 +21,9 @@ struct apus_shm_shelf;
 /** One piece. Plain values; empty when zero. */
 struct apus_shm_reserve {
 	void *base;                   /* 64-byte aligned */
-	struct apus_shm_shelf *shelf; /* what it is a piece of; NULL: of the heap … */
-	void *heap;                   /* … where it lies in this */
+	struct apus_shm_shelf *shelf; /* what it is a piece of; NULL: it lies in … */
+	void *whole;                  /* … this memory of its own */
+	size_t whole_bytes;
 };
 
 /** Gets at least `bytes` (≥ 1) zero bytes. flags: without APUS_SHM_LAZY they are touched now. Returns 0 or
