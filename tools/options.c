@@ -128,6 +128,12 @@ static int take(struct parse *p, int argc, char **argv, int *i)
 	return store(p, option, argv[*i]);
 }
 
+/* No option begins with a digit: "-5 < x" is an expression. */
+static bool is_word(const char *text)
+{
+	return text[0] != '-' || !text[1] || (text[1] >= '0' && text[1] <= '9');
+}
+
 int options_parse(const struct command *command, int argc, char **argv, void *values,
 		  int *word_count_out)
 {
@@ -137,7 +143,7 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
 
 	for (int i = 1; i < argc; i++) {
 		p.position = i;
-		if (options_end || argv[i][0] != '-' || !argv[i][1]) {
+		if (options_end || is_word(argv[i])) {
 			argv[words++] = argv[i];
 		} else if (strcmp(argv[i], "--") == 0) {
 			options_end = true;

@@ -87,6 +87,52 @@ static struct apus_guid local_guid_of(uint32_t reader)
 	return apus_guid_make(&p, (struct apus_eid){(reader << 8) + 0x207});
 }
 
+void fan_join(struct fan *fan, uint32_t i)
+{
+	struct apus_dp_reader_config c = {
+		.guid = local_guid_of(i),
+		.type = &apus_shape_type,
+		.payload_bytes_max = 256,
+		.match_max = 1,
+		.held_max = 1,
+		.inbox = {.lifespan_ns = APUS_INFINITE_NS,
+			  .history = {.depth = 1,
+				      .max_samples = 4,
+				      .max_samples_per_instance = 4,
+				      .max_loans = 1,
+				      .deadline_ns = APUS_INFINITE_NS,
+				      .instances = {.capacity = 2, .seed = 1}}}};
+	struct apus_dp_reader_snapshot *s = calloc(1, sizeof(*s) + sizeof(s->match[0]));
+	uint64_t retired;
+
+	if (!s || apus_dp_reader_create(fan->worker, &c, &fan->readers[i]) != 0)
+		abort();
+	s->generation = s->filter_generation = 1;
+	s->filter = fan->predicates[i];
+	s->match_count = 1;
+	s->match[0] = (struct apus_dp_writer_match){.guid = fan->writer->config.guid,
+						    .match_id = i + 1,
+						    .local = true,
+						    .reliable = fan->writer->config.reliable,
+						    .lease_ns = APUS_INFINITE_NS,
+						    .lifespan_ns = APUS_INFINITE_NS};
+	fan->reader_snapshots[i] = s;
+	apus_dp_worker_take_turn(fan->worker);
+	apus_dp_worker_add_reader(fan->worker, fan->readers[i]);
+	apus_dp_worker_end_turn(fan->worker);
+	apus_dp_reader_publish(&fan->epoch, &fan->readers[i]->port, s, &retired);
+}
+
+void fan_leave(struct fan *fan, uint32_t i)
+{
+	apus_dp_worker_take_turn(fan->worker);
+	apus_dp_worker_remove_reader(fan->worker, fan->readers[i]);
+	apus_dp_worker_end_turn(fan->worker);
+	apus_dp_reader_destroy(fan->readers[i]);
+	free(fan->reader_snapshots[i]);
+	fan->readers[i] = NULL;
+}
+
 /* Readers of the worker itself, with what control would publish for them. */
 static void make_readers(struct fan *fan)
 {
@@ -94,50 +140,15 @@ static void make_readers(struct fan *fan)
 	fan->reader_snapshots = calloc(fan->count, sizeof(*fan->reader_snapshots));
 	if (!fan->readers || !fan->reader_snapshots)
 		abort();
-	for (uint32_t i = 0; i < fan->count; i++) {
-		struct apus_dp_reader_config c = {
-			.guid = local_guid_of(i),
-			.type = &apus_shape_type,
-			.payload_bytes_max = 256,
-			.match_max = 1,
-			.held_max = 1,
-			.inbox = {.lifespan_ns = APUS_INFINITE_NS,
-				  .history = {.depth = 1,
-					      .max_samples = 4,
-					      .max_samples_per_instance = 4,
-					      .max_loans = 1,
-					      .deadline_ns = APUS_INFINITE_NS,
-					      .instances = {.capacity = 2, .seed = 1}}}};
-		struct apus_dp_reader_snapshot *s = calloc(1, sizeof(*s) + sizeof(s->match[0]));
-		uint64_t retired;
-
-		if (!s || apus_dp_reader_create(fan->worker, &c, &fan->readers[i]) != 0)
-			abort();
-		s->generation = s->filter_generation = 1;
-		s->filter = fan->predicates[i];
-		s->match_count = 1;
-		s->match[0] = (struct apus_dp_writer_match){.guid = fan->writer->config.guid,
-							    .match_id = i + 1,
-							    .local = true,
-							    .lease_ns = APUS_INFINITE_NS,
-							    .lifespan_ns = APUS_INFINITE_NS};
-		fan->reader_snapshots[i] = s;
-		apus_dp_worker_take_turn(fan->worker);
-		apus_dp_worker_add_reader(fan->worker, fan->readers[i]);
-		apus_dp_worker_end_turn(fan->worker);
-		apus_dp_reader_publish(&fan->epoch, &fan->readers[i]->port, s, &retired);
-	}
+	for (uint32_t i = 0; i < fan->count; i++)
+		fan_join(fan, i);
 }
 
 static void drop_readers(struct fan *fan)
 {
-	for (uint32_t i = 0; fan->readers && i < fan->count; i++) {
-		apus_dp_worker_take_turn(fan->worker);
-		apus_dp_worker_remove_reader(fan->worker, fan->readers[i]);
-		apus_dp_worker_end_turn(fan->worker);
-		apus_dp_reader_destroy(fan->readers[i]);
-		free(fan->reader_snapshots[i]);
-	}
+	for (uint32_t i = 0; fan->readers && i < fan->count; i++)
+		if (fan->readers[i])
+			fan_leave(fan, i);
 	free(fan->readers);
 	free(fan->reader_snapshots);
 }

@@ -56,6 +56,9 @@ typedef const char *fan_expression_fn(void *user, uint32_t reader, char text[128
 void fan_init(struct fan *fan, uint32_t count, fan_expression_fn *expression, void *user,
 	      const struct fan_options *options);
 void fan_fini(struct fan *fan);
+/** A local reader is created again, as fan_init() does it, or goes away before the writer's snapshot says so. */
+void fan_join(struct fan *fan, uint32_t reader);
+void fan_leave(struct fan *fan, uint32_t reader);
 /** Other filters for the same readers. */
 void fan_refilter(struct fan *fan, fan_expression_fn *expression);
 /** Writes colour and x (y = 2x, size 30); as apus_write() does it. Returns what the writer does. */
