@@ -360,9 +360,9 @@ static void send_local(struct apus_dp_port *port, struct apus_dpdk_queue *q,
 	apus_counter_add(&port->counters.local, n);
 }
 
-static void send_staged_one(struct apus_dp_port *port, struct apus_dpdk_queue *q,
-			    const struct apus_dpdk_staged *s)
+void apus_dpdk_port_send(struct apus_dpdk_queue *q, const struct apus_dpdk_staged *s)
 {
+	struct apus_dp_port *port = q->port;
 	const uint8_t *payload = s->frame ? rte_pktmbuf_mtod(s->frame, uint8_t *) : s->large->bytes;
 	struct apus_ip_endpoint to = apus_dpdk_endpoint(&s->to);
 	struct apus_dpdk_hold hold = {.frame = s->frame, .large = s->large, .assembly_idx = -1};
@@ -427,7 +427,7 @@ static void send_staged(struct apus_dp_port *port)
 			for (int n = 0; q && n < APUS_DPDK_BURST; n++) {
 				if (!apus_dpdk_ring_peek(&q->outbox, &place))
 					break;
-				send_staged_one(port, q, &q->outbox_items[place]);
+				apus_dpdk_port_send(q, &q->outbox_items[place]);
 				apus_dpdk_ring_pop(&q->outbox);
 				more = n == APUS_DPDK_BURST - 1 || more;
 			}
@@ -447,6 +447,49 @@ void apus_dpdk_port_give(struct apus_dp_port *port)
 		/* C1: seq_cst, before the look at C2; releases all of the above. */
 		atomic_store(&port->claim, 0);
 	} while (atomic_load(&port->staged) != 0 && try_claim(port));
+}
+
+/* The same for who polls without ever sleeping. The fence would wait until the other side's memory has taken
+ * what was just sent, a hundred ns and more. */
+static void give_polling(struct apus_dp_port *port)
+{
+	do {
+		send_staged(port);
+		wake(port);
+		/* Release: all of the above. Not ordered before the look at C2: what another thread stages
+		 * in that moment is found by the next poll. */
+		atomic_store_explicit(&port->claim, 0, memory_order_release);
+		/* Relaxed: likewise. */
+	} while (atomic_load_explicit(&port->staged, memory_order_relaxed) != 0 && try_claim(port));
+}
+
+static void give_of(struct apus_dpdk_queue *q)
+{
+	if (q->set_fd < 0)
+		give_polling(q->port);
+	else
+		apus_dpdk_port_give(q->port);
+}
+
+bool apus_dpdk_port_begin_send(struct apus_dpdk_queue *q, struct apus_mono now)
+{
+	struct apus_dp_port *port = q->port;
+	uint32_t place;
+
+	/* What was staged before goes first. */
+	if (apus_dpdk_ring_peek(&q->outbox, &place) || !try_claim(port))
+		return false;
+	take_returns(port);
+	if (now.ns > port->now.ns)
+		port->now = now;
+	return true;
+}
+
+void apus_dpdk_port_end_send(struct apus_dpdk_queue *q)
+{
+	send_engine(q->port);
+	tx_flush(q->port);
+	give_of(q);
 }
 
 void apus_dpdk_port_flush(struct apus_dp_port *port)
@@ -508,6 +551,6 @@ int apus_dpdk_port_poll(struct apus_dpdk_queue *q, struct apus_mono now, int max
 	}
 	q->direct = NULL;
 	q->woken = false; /* it is awake: this is its owner */
-	apus_dpdk_port_give(port);
+	give_of(q);
 	return q->direct_count;
 }

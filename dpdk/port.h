@@ -17,7 +17,8 @@
  *
  * Nothing is lost between: who stages a datagram says so in `staged`, and if the claim is taken leaves it at that; the
  * holder looks at `staged` once more after it has given the claim up. Both sides store before they load (seq_cst),
- * so one of them sees the other.
+ * so one of them sees the other. Who polls all the time spares itself the fence, because it looks again at once: what is
+ * staged in that moment waits for one more poll, of whoever polls next.
  *
  * Buffers: received frames and the port's own come from the device's pool, whose puts and gets are all under the
  * claim. What a queue stages comes from a pool of its place: gets by its owner, puts under the claim. Places and their
@@ -99,7 +100,7 @@ struct apus_dpdk_queue {
 	uint32_t *late_tokens;
 	struct apus_dp_addr group[APUS_DP_GROUP_MAX]; /* family 0: free */
 	bool starved;
-	uint32_t looks;                  /* calls of rx; the clock is read every few of them */
+	uint32_t looks, sends;           /* calls; the clock is read every few of them */
 	struct apus_mono now;            /* when it was read last */
 	uint32_t frame_payload_bytes[2]; /* what fits one frame, IPv4 and IPv6 */
 
@@ -181,6 +182,12 @@ int apus_dpdk_port_poll(struct apus_dpdk_queue *q, struct apus_mono now, int max
 /** Under the claim, before the engine's first tick: sends its probes and hands in what arrives, for up to so long or until
  *  somebody has claimed our address. */
 void apus_dpdk_port_probe(struct apus_dp_port *port, int64_t ns);
+/** Owner of q, to send without a detour: takes the claim if it is free and q has nothing staged. */
+bool apus_dpdk_port_begin_send(struct apus_dpdk_queue *q, struct apus_mono now);
+/** Between begin and end: sends a datagram of q; what it lies in is the device's afterwards. */
+void apus_dpdk_port_send(struct apus_dpdk_queue *q, const struct apus_dpdk_staged *s);
+/** Gives the claim up; all has been handed to the device. */
+void apus_dpdk_port_end_send(struct apus_dpdk_queue *q);
 /** Sends what is staged, unless another thread has the claim, which then does. */
 void apus_dpdk_port_flush(struct apus_dp_port *port);
 /** Under the claim: takes back all buffers that a queue has in its rings and its hands. */
