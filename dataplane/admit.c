@@ -703,7 +703,7 @@ uint32_t apus_dp_admit_run_room(struct apus_dp_inbox *inbox, uint32_t slot, uint
 }
 
 void apus_dp_admit_run(struct apus_dp_inbox *inbox, const struct apus_dp_arrival *arrival,
-		       const uint32_t *slots, uint32_t count, struct apus_mono now)
+		       const struct apus_dp_run_item *items, uint32_t count, struct apus_mono now)
 {
 	struct apus_dp_instance *instance = apus_dp_instances_only(&inbox->history.instances);
 	int64_t deadline_ns = inbox->options.history.deadline_ns;
@@ -711,7 +711,7 @@ void apus_dp_admit_run(struct apus_dp_inbox *inbox, const struct apus_dp_arrival
 
 	make_record(inbox, arrival, now, &record);
 	assert_peer(inbox, arrival->match_slot, now);
-	apus_dp_history_store_run(&inbox->history, instance, &record, slots, count);
+	apus_dp_history_store_run(&inbox->history, instance, &record, items, count);
 	if (apus_dp_is_finite(deadline_ns))
 		apus_dp_deadline_activity(&instance->deadline, deadline_ns, now);
 	inbox->counters.available += count;

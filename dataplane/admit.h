@@ -154,12 +154,12 @@ enum apus_dp_admit_result apus_dp_admit(struct apus_dp_inbox *inbox,
  * A run: samples of one writer with data, one behind the other, where none of the steps is asked for but room and
  * storing, so that each would be STORED. room() tells how many of `count` samples of the writer at `slot` make one;
  * 0: none, or this cannot be told so simply; apus_dp_admit() decides. It must be asked right before run(), which
- * stores so many. *arrival is what they have in common, and the number of the first; slots: their payloads, held.
+ * stores so many. *arrival is what they have in common; the payloads of *items are held.
  */
 uint32_t apus_dp_admit_run_room(struct apus_dp_inbox *inbox, uint32_t slot, uint32_t count,
 				struct apus_mono now);
 void apus_dp_admit_run(struct apus_dp_inbox *inbox, const struct apus_dp_arrival *arrival,
-		       const uint32_t *slots, uint32_t count, struct apus_mono now);
+		       const struct apus_dp_run_item *items, uint32_t count, struct apus_mono now);
 
 /**
  * The end of a coherent set of the writer at `slot`, said by a marker or by its next change; lost: numbers were

@@ -395,7 +395,8 @@ uint32_t apus_dp_history_room_for(const struct apus_dp_history *h,
 
 /** As add_entry() for samples with data, each behind the one before. */
 static void append_run(struct apus_dp_history *h, struct apus_dp_instance *i,
-		       const struct apus_dp_record *first, const uint32_t *slots, uint32_t count)
+		       const struct apus_dp_record *common, const struct apus_dp_run_item *items,
+		       uint32_t count)
 {
 	uint32_t prev = h->last, instance_prev = i->last, idx = h->free_first;
 	uint32_t instance_idx = apus_dp_instances_idx(&h->instances, i);
@@ -406,9 +407,10 @@ static void append_run(struct apus_dp_history *h, struct apus_dp_instance *i,
 	for (uint32_t n = 0; n < count; n++) {
 		struct apus_dp_sample *e = &h->entries[idx];
 
-		e->record = *first;
-		e->record.seq += n;
-		e->record.slot_ref = slots[n];
+		e->record = *common;
+		e->record.seq = items[n].seq;
+		e->record.source_time = items[n].source_time;
+		e->record.slot_ref = items[n].slot_ref;
 		e->instance_idx = instance_idx;
 		e->disposed_generation_count = i->disposed_generation_count;
 		e->no_writers_generation_count = i->no_writers_generation_count;
@@ -430,20 +432,20 @@ static void append_run(struct apus_dp_history *h, struct apus_dp_instance *i,
 }
 
 void apus_dp_history_store_run(struct apus_dp_history *h, struct apus_dp_instance *instance,
-			       const struct apus_dp_record *first, const uint32_t *slots,
-			       uint32_t count)
+			       const struct apus_dp_record *common,
+			       const struct apus_dp_run_item *items, uint32_t count)
 {
-	apus_dp_history_tick(h, first->reception_time);
-	h->any_expires |= first->expires_at.ns != INT64_MAX;
+	apus_dp_history_tick(h, common->reception_time);
+	h->any_expires |= common->expires_at.ns != INT64_MAX;
 	if (instance->invalid != APUS_DP_NONE)
 		apus_dp_history_remove(h, &h->entries[instance->invalid]);
 	enliven(h, instance);
 	instance->ever_stored = true;
-	append_run(h, instance, first, slots, count);
+	append_run(h, instance, common, items, count);
 	instance->sample_count += count;
 	h->sample_count += count;
 	h->counters.stored += count;
-	apus_dp_instances_register(&h->instances, instance, first->match_slot);
+	apus_dp_instances_register(&h->instances, instance, common->match_slot);
 	apus_dp_instances_settle(&h->instances, instance);
 }
 

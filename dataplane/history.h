@@ -67,6 +67,13 @@ struct apus_dp_record {
 	struct apus_dp_marks marks;
 };
 
+/** What differs among the samples of one writer that are stored in a row. */
+struct apus_dp_run_item {
+	apus_seq seq;
+	struct apus_wall source_time;
+	uint32_t slot_ref;
+};
+
 /** One entry. Read-only outside history.c. */
 struct apus_dp_sample {
 	struct apus_dp_record record;
@@ -194,11 +201,11 @@ static inline struct apus_dp_record *apus_dp_history_blank(struct apus_dp_histor
  *  life. Returns the entry's index; `*displaced_out` tells if an older sample had to go. */
 uint32_t apus_dp_history_store(struct apus_dp_history *h, struct apus_dp_instance *instance,
 			       const struct apus_dp_record *record, bool *displaced_out);
-/** Stores `count` ≥ 1 samples at once, for which room_for() has found room. Order by reception. *first: the record of
- *  the first; the others differ in their numbers, which follow, and all in their slots. */
+/** Stores `count` ≥ 1 samples at once, for which room_for() has found room. Order by reception. *common: their records
+ *  but for what differs. */
 void apus_dp_history_store_run(struct apus_dp_history *h, struct apus_dp_instance *instance,
-			       const struct apus_dp_record *first, const uint32_t *slots,
-			       uint32_t count);
+			       const struct apus_dp_record *common,
+			       const struct apus_dp_run_item *items, uint32_t count);
 /** The instance is disposed of. with_entry: add an entry without data (false if the dispose came with
  *  data that was stored). Returns true if the state changed. record->slot_ref must be APUS_DP_NONE. */
 bool apus_dp_history_dispose(struct apus_dp_history *h, struct apus_dp_instance *instance,

@@ -362,30 +362,49 @@ void apus_dp_reader_data(struct apus_dp_reader_state *state, const struct apus_w
 }
 
 /* Puts payloads into slots while there are any and they are not too large; returns of how many. */
-static uint32_t store_run(struct apus_dp_reader *r, const struct apus_wire_run *run, uint32_t count,
-			  uint32_t *slots_out)
+static uint32_t store_run(struct apus_dp_reader *r, const struct apus_wire_run *run,
+			  struct apus_wall source_time, uint32_t count,
+			  struct apus_dp_run_item *items_out)
 {
 	uint32_t n = 0;
 
 	while (n < count && r->pool.free_count > 0 &&
 	       run->payload_bytes[n] <= r->config.payload_bytes_max) {
-		slots_out[n] = apus_dp_reader_store(r, run->payload[n], run->payload_bytes[n]);
+		items_out[n] = (struct apus_dp_run_item){
+			.seq = run->first + n,
+			.source_time = source_time,
+			.slot_ref = apus_dp_reader_store(r, run->payload[n], run->payload_bytes[n]),
+		};
 		n++;
 	}
 	return n;
+}
+
+void apus_dp_reader_admit_run(struct apus_dp_reader_state *s, const struct apus_dp_run_item *items,
+			      uint32_t count, struct apus_mono now)
+{
+	static const struct apus_dp_admission stored = {.result = APUS_DP_STORED};
+	const struct apus_dp_arrival common = {.match_slot = s->slot, .publisher = s->publisher};
+	struct apus_dp_reader *r = s->reader;
+
+	if (s->began == 0)
+		s->began = items[0].seq;
+	apus_dp_admit_run(&r->inbox, &common, items, count, now);
+	note_admitted(s, items[count - 1].seq);
+	apus_counter_add(&r->counters.received, count);
+	apus_counter_add(&r->counters.delivered, count);
+	apus_counter_add(&r->counters.results[APUS_DP_STORED], count);
+	raise_for(r, count);
+	apus_dp_reader_note(r, &stored, now);
+	apus_dp_reader_note_lost(s);
 }
 
 /* Admits the samples of a run at once as far as nothing but room has a say; returns how many. */
 static uint32_t arrive_run(struct apus_dp_reader_state *s, const struct apus_wire_run *run,
 			   const struct apus_dp_origin *origin, struct apus_mono now)
 {
-	static const struct apus_dp_admission stored = {.result = APUS_DP_STORED};
-	const struct apus_dp_arrival first = {.match_slot = s->slot,
-					      .seq = run->first,
-					      .source_time = origin->timestamp,
-					      .publisher = s->publisher};
 	struct apus_dp_reader *r = s->reader;
-	uint32_t slots[APUS_WIRE_RUN_MAX];
+	struct apus_dp_run_item items[APUS_WIRE_RUN_MAX];
 	uint32_t n;
 
 	if (s->local || s->shm || r->config.sink || s->held_first)
@@ -393,20 +412,11 @@ static uint32_t arrive_run(struct apus_dp_reader_state *s, const struct apus_wir
 	n = apus_dp_window_run(&s->window, run->first, run->count);
 	if (n)
 		n = apus_dp_admit_run_room(&r->inbox, s->slot, n, now);
-	n = store_run(r, run, n, slots);
+	n = store_run(r, run, origin->timestamp, n, items);
 	if (n == 0)
 		return 0;
-	if (s->began == 0)
-		s->began = run->first;
-	apus_dp_admit_run(&r->inbox, &first, slots, n, now);
 	apus_dp_window_done_run(&s->window, run->first, n);
-	note_admitted(s, run->first + n - 1);
-	apus_counter_add(&r->counters.received, n);
-	apus_counter_add(&r->counters.delivered, n);
-	apus_counter_add(&r->counters.results[APUS_DP_STORED], n);
-	raise_for(r, n);
-	apus_dp_reader_note(r, &stored, now);
-	apus_dp_reader_note_lost(s);
+	apus_dp_reader_admit_run(s, items, n, now);
 	return n;
 }
 

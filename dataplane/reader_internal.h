@@ -89,6 +89,9 @@ uint32_t apus_dp_reader_slot_of(const struct apus_dp_reader *r, const uint8_t *p
 enum apus_dp_admit_result apus_dp_reader_admit(struct apus_dp_reader_state *s,
 					       const struct apus_dp_incoming *in,
 					       struct apus_mono now);
+/** Admits `count` ≥ 1 samples for which apus_dp_admit_run_room() has just found room, their payloads in slots. */
+void apus_dp_reader_admit_run(struct apus_dp_reader_state *s, const struct apus_dp_run_item *items,
+			      uint32_t count, struct apus_mono now);
 /** Judges the number of a sample or fragment that has come, as apus_dp_window_check(), after a jump that it
  *  contradicts has been taken back. */
 enum apus_dp_seq_verdict apus_dp_reader_check(struct apus_dp_reader_state *s, apus_seq seq,

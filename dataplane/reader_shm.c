@@ -213,6 +213,50 @@ static bool take_reliable(struct apus_dp_reader_state *s, struct apus_mono now)
 	return true;
 }
 
+/* Takes the next sample of a reliable writer into a slot, if its payload is in its cell and there is nothing else to it;
+ * false: anything else, which take_reliable() judges. */
+static bool take_small(struct apus_dp_reader_state *s, struct apus_dp_run_item *item_out)
+{
+	struct apus_dp_shm_in *end = s->shm;
+	struct apus_dp_reader *r = s->reader;
+	struct apus_shm_desc d;
+	uint32_t bytes, slot;
+
+	if (r->pool.free_count == 0 || apus_shm_ring_peek(&end->ring, &d) != APUS_SHM_DONE)
+		return false;
+	bytes = (uint32_t)(d.word[2] >> 32);
+	if ((d.word[2] >> 24 & 0xff) != APUS_DP_SHM_INLINE || bytes == 0 ||
+	    bytes > end->inline_bytes || bytes > r->config.payload_bytes_max ||
+	    (apus_seq)d.word[0] <= s->shm_last)
+		return false;
+	slot = apus_shm_pool_acquire(&r->pool);
+	apus_shm_ring_payload(&end->ring, apus_dp_reader_slot(r, slot), bytes);
+	r->slot_payload_bytes[slot] = bytes;
+	*item_out = (struct apus_dp_run_item){
+		.seq = (apus_seq)d.word[0], .source_time = {(int64_t)d.word[3]}, .slot_ref = slot};
+	s->shm_last = (apus_seq)d.word[0];
+	apus_shm_ring_advance(&end->ring);
+	return true;
+}
+
+/* Small samples in a row, where nothing but room has a say; returns how many were admitted. */
+static int take_run(struct apus_dp_reader_state *s, struct apus_mono now)
+{
+	struct apus_dp_run_item items[BURST];
+	uint32_t room, n = 0;
+
+	/* One that was refused is to be counted when it is admitted or passed over. */
+	if (!s->reliable || s->refused || s->reader->config.sink ||
+	    !apus_shm_ring_is_ready(&s->shm->ring))
+		return 0;
+	room = apus_dp_admit_run_room(&s->reader->inbox, s->slot, BURST, now);
+	while (n < room && take_small(s, &items[n]))
+		n++;
+	if (n)
+		apus_dp_reader_admit_run(s, items, n, now);
+	return (int)n;
+}
+
 /* The writer displaces what is being taken: looked at again so many times. It wins every contest if it is as fast as
  * its reader, which must not wait for it. */
 #define CLAIM_ATTEMPTS 8
@@ -259,7 +303,7 @@ static void answer(struct apus_dp_shm_page *page)
 
 int apus_dp_shm_drain(struct apus_dp_reader_state *s, struct apus_mono now)
 {
-	int n = 0;
+	int n;
 
 	if (s->shm_stalled) {
 		answer(s->shm->page);
@@ -267,6 +311,7 @@ int apus_dp_shm_drain(struct apus_dp_reader_state *s, struct apus_mono now)
 	}
 	if (s->shm->ring.broken)
 		return 0;
+	n = take_run(s, now);
 	while (n < BURST && (s->reliable ? take_reliable(s, now) : take_best_effort(s, now)))
 		n++;
 	if (n) {

@@ -237,17 +237,29 @@ static void copy_cell(const apus_shm_word *cell, struct apus_shm_desc *desc_out)
 		desc_out->word[i] = apus_shm_load(&cell[1 + i], relaxed);
 }
 
-void apus_shm_ring_payload(const struct apus_shm_ring_reader *ring, uint64_t *payload_out,
+void apus_shm_ring_payload(const struct apus_shm_ring_reader *ring, void *payload_out,
 			   uint32_t payload_bytes)
 {
 	const apus_shm_word *words = reader_cell(ring) + HEAD_WORDS;
 	uint32_t max = apus_shm_ring_inline_bytes(ring->cell_words);
+	uint8_t *out = payload_out;
+	uint64_t word;
 
 	if (payload_bytes > max)
 		payload_bytes = max;
-	for (uint32_t i = 0; i < (payload_bytes + 7) / 8; i++)
-		/* Relaxed: as in copy_cell(). */
-		payload_out[i] = apus_shm_load(&words[i], relaxed);
+	/* Relaxed throughout: as in copy_cell(). */
+	for (; payload_bytes >= 8; payload_bytes -= 8, out += 8) {
+		word = apus_shm_load(words++, relaxed);
+		memcpy(out, &word, 8);
+	}
+	if (payload_bytes == 0)
+		return;
+	word = apus_shm_load(words, relaxed);
+	/* As in put_payload(). */
+	if (payload_bytes == 4)
+		memcpy(out, &word, 4);
+	else
+		memcpy(out, &word, payload_bytes);
 }
 
 enum apus_shm_ring_result apus_shm_ring_peek(struct apus_shm_ring_reader *ring,

@@ -163,9 +163,8 @@ static inline bool apus_shm_ring_is_ready(const struct apus_shm_ring_reader *rin
 /** The oldest descriptor of a ring that pushes back; it stays until apus_shm_ring_advance(). */
 enum apus_shm_ring_result apus_shm_ring_peek(struct apus_shm_ring_reader *ring,
 					     struct apus_shm_desc *desc_out);
-/** Copies the payload in the cell of the descriptor that peek() or look() returned, in whole words; at most what fits is
- *  read. */
-void apus_shm_ring_payload(const struct apus_shm_ring_reader *ring, uint64_t *payload_out,
+/** Copies the payload in the cell of the descriptor that peek() or look() returned; at most what fits. */
+void apus_shm_ring_payload(const struct apus_shm_ring_reader *ring, void *payload_out,
 			   uint32_t payload_bytes);
 
 /** Passes over what peek returned. The writer may use its cell again after apus_shm_ring_give(). */
