@@ -125,7 +125,7 @@ static int find_key(struct apus_writer *w, const struct source *src, uint8_t *ke
 static struct apus_mono write_time(const struct apus_writer *w, uint32_t payload_bytes)
 {
 	if (apus_dp_writer_needs_time(w->dp, payload_bytes))
-		return apus_mono_now();
+		return apus_quick_mono(&w->worker->clock);
 	return (struct apus_mono){w->worker->wheel.tick * APUS_DP_WHEEL_TICK_NS};
 }
 
@@ -136,7 +136,7 @@ static struct apus_wall source_now(struct apus_writer *w)
 	int64_t tick = w->worker->wheel.tick;
 
 	if (dp->config.batch_bytes == 0 || dp->config.batch_delay_ns == APUS_INFINITE_NS)
-		return apus_wall_now();
+		return apus_quick_wall(&w->worker->clock);
 	if (dp->sent == dp->last || !apus_dp_batch_time_serves(&w->batch_time, tick))
 		apus_dp_batch_time_set(&w->batch_time, apus_wall_now(), tick);
 	return w->batch_time.time;

@@ -20,6 +20,7 @@
 
 #include "base/atomics.h"
 #include "base/clock.h"
+#include "base/quick_clock.h"
 #include "dataplane/alarm.h"
 #include "dataplane/heard.h"
 #include "dataplane/io/transport.h"
@@ -138,6 +139,8 @@ struct apus_dp_worker {
 	struct apus_dp_news news_readers, news_writers;
 
 	struct apus_dp_wheel wheel;
+	struct apus_quick_clock
+		clock; /* of application threads that publish and take; under the turn */
 	struct apus_dp_out out;
 	struct apus_dp_worker_counters counters;
 	struct apus_dp_heard heard;
