@@ -31,6 +31,16 @@ static struct apus_mono access_time(const struct apus_dp_reader *r)
 	return r->inbox.history.clock;
 }
 
+/* Is there nothing to take, and nothing that an access would change or be refused for? Under the turn. */
+static bool is_idle(const struct apus_dp_reader *r)
+{
+	const struct apus_dp_history *h = &r->inbox.history;
+
+	return h->first == APUS_DP_NONE && !r->event_raised && !r->any_refused && !h->purges &&
+	       h->loan_count < h->options.max_loans && !r->inbox.late.items &&
+	       !r->inbox.peers.leased;
+}
+
 int apus_dp_access(struct apus_reader *r, struct apus_sample *samples_out, uint32_t max,
 		   const struct apus_select *select, const struct apus_dp_predicate *query,
 		   bool take)
@@ -46,6 +56,10 @@ int apus_dp_access(struct apus_reader *r, struct apus_sample *samples_out, uint3
 	/* Who takes in a loop need not poll the worker in between. */
 	if (r->dp->shm_count && r->dp->inbox.history.first == APUS_DP_NONE)
 		apus_dp_reader_fetch(r->dp);
+	if (is_idle(r->dp)) {
+		apus_dp_worker_end_turn(r->worker);
+		return 0;
+	}
 	now = access_time(r->dp);
 	apus_dp_reader_expire(r->dp, now);
 	n = apus_dp_reader_access_where(r->dp, select, query, take, now, samples_out, max);

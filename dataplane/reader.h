@@ -252,6 +252,7 @@ struct apus_dp_reader {
 	struct apus_dp_reader *group_next; /* in its subscriber's list */
 	uint32_t group_head;               /* scratch of apus_dp_group_list() */
 	bool any_refused;                  /* something waits for room: ask again after a take */
+	bool shm_spared;                   /* rings among it, until there is room for several */
 	int event_fd;      /* -1 until somebody wants one: a process has few descriptors */
 	bool event_wanted; /* somebody uses it */
 	bool event_raised;
@@ -356,8 +357,9 @@ bool apus_dp_reader_ask_from(struct apus_dp_reader *reader, const struct apus_gu
 /** Admits what lies in the rings of the reader's matches through shared memory, a burst of each, as a poll of its worker
  *  would. A look at each ring if there is nothing. */
 void apus_dp_reader_fetch(struct apus_dp_reader *reader);
-/** Asks again for samples that were refused, after room was made. */
-void apus_dp_reader_ask_again(struct apus_dp_reader *reader, struct apus_mono now);
+/** Asks again for samples that were refused, after room was made. more: whoever made it comes back for samples that are
+ *  there; then rings wait until there is room for several. */
+void apus_dp_reader_ask_again(struct apus_dp_reader *reader, bool more, struct apus_mono now);
 
 /** Sends the acknowledgement of a state now. */
 void apus_dp_reader_send_ack(struct apus_dp_reader_state *state, struct apus_mono now);

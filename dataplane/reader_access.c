@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The application's side of a reader: take, read, return, and the descriptor to wait on. */
+#include <apus/status.h>
+
 #include "dataplane/cache.h"
 #include "dataplane/group.h"
 #include "dataplane/reader_internal.h"
@@ -11,6 +13,9 @@
 #include <unistd.h>
 
 #define NONE APUS_SHM_NO_SLOT
+
+/* So much room in a history, or a quarter of it, is worth going back to a ring for. */
+#define ROOM_ENOUGH 32
 
 /* An entry without data is shown with a key-only payload, built in a spare slot of the pool; it lives as
  * long as the entry is lent. Loans are bounded and each has a slot reserved, so there is always one. */
@@ -89,11 +94,27 @@ static void retry_shm(struct apus_dp_reader_state *s, struct apus_mono now)
 		apus_dp_worker_wake(s->reader->worker);
 }
 
-void apus_dp_reader_ask_again(struct apus_dp_reader *reader, struct apus_mono now)
+/* Room for one at a time has a sample refused for each that is taken, and its writer look for room as often. Who takes
+ * what is there, and will come back for it, makes room for several first; who waits to be told has no reason to. */
+static bool spares_rings(const struct apus_dp_reader *r)
 {
+	const struct apus_dp_history *h = &r->inbox.history;
+	uint32_t enough = h->options.max_samples / 4;
+
+	if (enough > ROOM_ENOUGH)
+		enough = ROOM_ENOUGH;
+	return h->sample_count + h->withheld_count + enough > h->options.max_samples &&
+	       h->first != APUS_DP_NONE && !r->worker->shm_dozing &&
+	       !(r->watched.mask & APUS_STATUS_DATA_AVAILABLE);
+}
+
+void apus_dp_reader_ask_again(struct apus_dp_reader *reader, bool more, struct apus_mono now)
+{
+	bool spare = more && spares_rings(reader);
+
 	if (!reader->any_refused)
 		return;
-	reader->any_refused = false;
+	reader->any_refused = reader->shm_spared = false;
 	for (uint32_t i = 0; i < reader->match_count; i++) {
 		struct apus_dp_reader_state *s = &reader->states[reader->order[i]];
 		struct apus_dp_writer *local =
@@ -101,6 +122,8 @@ void apus_dp_reader_ask_again(struct apus_dp_reader *reader, struct apus_mono no
 
 		if (local)
 			apus_dp_writer_retry_local(local, now);
+		else if (s->shm_stalled && spare)
+			reader->any_refused = reader->shm_spared = true;
 		else if (s->shm_stalled)
 			retry_shm(s, now);
 		else if (s->reliable && apus_dp_window_has_missing(&s->window))
@@ -226,8 +249,8 @@ int apus_dp_reader_access_where(struct apus_dp_reader *reader, const struct apus
 	/* Not where the limit of loans cut the call short: samples are waiting for some to be returned. */
 	if (count < limit && h->loan_count < h->options.max_loans)
 		lower_event(reader);
-	if (take && count)
-		apus_dp_reader_ask_again(reader, now);
+	if (take && (count || APUS_UNLIKELY(reader->shm_spared)))
+		apus_dp_reader_ask_again(reader, count && count == limit, now);
 	return count ? (int)count : room < 0 ? room : 0;
 }
 

@@ -260,7 +260,7 @@ void apus_dp_reader_adopt(struct apus_dp_reader *reader, struct apus_mono now)
 	greet(reader, now);
 	/* What it has pruned has made room, and nobody may take anything for long. */
 	if (filter_changed)
-		apus_dp_reader_ask_again(reader, now);
+		apus_dp_reader_ask_again(reader, false, now);
 }
 
 void apus_dp_reader_detach(struct apus_dp_reader *reader, struct apus_mono now)

@@ -387,6 +387,8 @@ void apus_dp_reader_admit_run(struct apus_dp_reader_state *s, const struct apus_
 	const struct apus_dp_arrival common = {.match_slot = s->slot, .publisher = s->publisher};
 	struct apus_dp_reader *r = s->reader;
 
+	note_given_up(s, items[0].seq);
+	s->refused = 0;
 	if (s->began == 0)
 		s->began = items[0].seq;
 	apus_dp_admit_run(&r->inbox, &common, items, count, now);
