@@ -172,7 +172,7 @@ static void test_pushes_back(void **state)
 
 		f.e.reader->any_refused = true;
 		apus_dp_worker_take_turn(f.p.b.worker);
-		apus_dp_reader_ask_again(f.e.reader, f.p.now);
+		apus_dp_reader_ask_again(f.e.reader, false, f.p.now);
 		apus_dp_worker_end_turn(f.p.b.worker);
 		wire_run(&f.p, APUS_NS_PER_MS);
 		assert_true(apus_counter_get(&f.e.reader->counters.results[APUS_DP_REFUSED]) >
