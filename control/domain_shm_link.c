@@ -120,6 +120,12 @@ struct apus_ctl_shm_peer *apus_ctl_shm_peer_of(struct apus_participant *p,
 		return NULL;
 	}
 	apus_counter_add(&p->shm_counters.links, 1);
+	/* It may die before it has said who it is. */
+	peer->pidfd = apus_shm_listener_process(fd);
+	if (peer->pidfd < 0 || watch(s, peer->pidfd) != 0) {
+		drop_fd(s, peer->pidfd);
+		peer->pidfd = -1;
+	}
 	return peer;
 }
 
@@ -131,8 +137,10 @@ static struct apus_ctl_shm_peer *greet(struct apus_participant *p,
 {
 	struct apus_ctl_shm_peer *peer = apus_ctl_shm_peer_of(p, &m->sender);
 
-	if (!peer || peer->pidfd >= 0 || raw->fd_count != 1 || watch(p->shm, raw->fds[0]) != 0)
+	if (!peer || peer->told || raw->fd_count != 1 || watch(p->shm, raw->fds[0]) != 0)
 		return peer;
+	drop_fd(p->shm, peer->pidfd);
+	peer->told = true;
 	peer->pidfd = raw->fds[0];
 	raw->fds[0] = -1;
 	return peer;

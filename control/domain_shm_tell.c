@@ -37,24 +37,49 @@ static struct apus_ctl_shm_report_row *new_row(struct apus_ctl_shm_report *repor
 	return row;
 }
 
-/* Slots that have come back and are not collected yet: the writer does that when it needs them. How many, and of them
- * how many nobody else has. */
-static uint32_t returned_of(const struct apus_ctl_shm_route *r, const struct apus_shm_pool *pool,
-			    uint32_t *free_out)
+/* Slots that this reader has given back and that are not collected yet, of 64: the writer does that when it needs them. */
+static uint64_t returned_of(const struct apus_ctl_shm_route *r, uint32_t word)
 {
 	const struct apus_shm_held *held = &r->out.held;
+
+	/* Relaxed: a number to show. */
+	return held->returned && word < held->words
+		       ? apus_shm_load(&held->returned[word], relaxed) & held->bits[word]
+		       : 0;
+}
+
+static uint32_t count_returned(const struct apus_ctl_shm_route *r)
+{
 	uint32_t count = 0;
 
-	*free_out = 0;
-	for (uint32_t i = 0; held->returned && i < held->words; i++) {
-		/* Relaxed: a number to show. */
-		uint64_t bits = apus_shm_load(&held->returned[i], relaxed) & held->bits[i];
+	for (uint32_t i = 0; i < r->out.held.words; i++)
+		count += (uint32_t)__builtin_popcountll(returned_of(r, i));
+	return count;
+}
 
-		for (; bits; bits &= bits - 1) {
-			uint32_t idx = 64 * i + (uint32_t)__builtin_ctzll(bits);
+static bool is_reader_of(const struct apus_ctl_shm_route *r, const struct apus_writer *w)
+{
+	return r->is_writer && r->owner == w;
+}
 
-			count++;
-			*free_out += idx < pool->slot_count && pool->holds[idx] == 1;
+/* Slots of a writer's that only wait to be collected: all who had them have given them back. */
+static uint32_t count_unheld(const struct apus_participant *p, const struct apus_writer *w)
+{
+	const struct apus_shm_pool *pool = &w->dp->cache.pool;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; 64 * i < pool->slot_count; i++) {
+		uint64_t any = 0;
+
+		for (const struct apus_ctl_shm_route *r = p->shm->routes; r; r = r->next)
+			any |= is_reader_of(r, w) ? returned_of(r, i) : 0;
+		for (; any; any &= any - 1) {
+			uint32_t bit = (uint32_t)__builtin_ctzll(any), back = 0;
+
+			for (const struct apus_ctl_shm_route *r = p->shm->routes; r; r = r->next)
+				back += is_reader_of(r, w) && (returned_of(r, i) >> bit & 1);
+			count += 64 * i + bit < pool->slot_count &&
+				 pool->holds[64 * i + bit] == back;
 		}
 	}
 	return count;
@@ -78,7 +103,7 @@ static void add_route(struct apus_ctl_shm_report *report, uint32_t max,
 	}
 	row->bytes = r->cells.bytes + r->page.bytes;
 	row->slots = r->out.quota;
-	row->slots_used = r->out.held.count;
+	row->slots_used = r->out.held.count - count_returned(r);
 	row->waiting = apus_shm_ring_waiting(&r->out.ring);
 	report->bytes += row->bytes;
 }
@@ -92,7 +117,7 @@ static void add_writer(struct apus_participant *p, struct apus_ctl_shm_report *r
 	bool is_shared = false;
 
 	for (struct apus_ctl_shm_route *r = p->shm->routes; r; r = r->next)
-		is_shared |= r->is_writer && r->owner == w;
+		is_shared |= is_reader_of(r, w);
 	row = is_shared ? new_row(report, max, APUS_HOST_POOL, w->topic) : NULL;
 	if (!row)
 		return;
@@ -101,18 +126,11 @@ static void add_writer(struct apus_participant *p, struct apus_ctl_shm_report *r
 	row->bytes = pool->segment.bytes;
 	row->slot_bytes = pool->slot_bytes;
 	row->slots = pool->slot_count;
-	row->slots_used = pool->slot_count - pool->free_count;
+	row->slots_used = pool->slot_count - pool->free_count - count_unheld(p, w);
 	report->bytes += row->bytes;
 	for (struct apus_ctl_shm_route *r = p->shm->routes; r; r = r->next)
-		if (r->is_writer && r->owner == w) {
-			uint32_t unheld, back = returned_of(r, pool, &unheld);
-
-			row->slots_used -= unheld;
+		if (is_reader_of(r, w))
 			add_route(report, max, r, w->topic);
-			report->rows[report->row_count - 1].slots_used -=
-				report->rows[report->row_count - 1].kind == APUS_HOST_LENT ? back
-											   : 0;
-		}
 	apus_dp_worker_end_turn(w->worker);
 }
 

@@ -43,7 +43,8 @@ struct apus_ctl_shm_peer {
 	struct apus_ctl_shm_peer *next;
 	struct apus_prefix prefix;
 	int out;   /* our connection to it; -1: it is gone */
-	int pidfd; /* of its process; -1: not told yet, or dead */
+	int pidfd; /* of its process; -1: not known yet, or dead */
+	bool told; /* pidfd came with its HELLO; else it is of who listened */
 	bool left; /* it has said BYE: what its process does now is no death of a participant */
 };
 

@@ -87,8 +87,10 @@ int apus_shm_connect(const char *directory, const char *name)
 	fd = new_socket();
 	if (fd < 0)
 		return fd;
-	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0) {
+		APUS_SHM_POINT(true);
 		return fd;
+	}
 	rc = errno == EAGAIN                            ? APUS_EAGAIN
 	     : errno == ENOENT || errno == ECONNREFUSED ? APUS_ENOENT
 							: APUS_EIO;
@@ -179,6 +181,7 @@ int apus_shm_accept(int listener)
 
 	if (fd < 0)
 		return APUS_EAGAIN;
+	APUS_SHM_POINT(true);
 	/* The directory's mode keeps others out; a privileged process may still come in. */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == geteuid())
 		return fd;
@@ -211,8 +214,11 @@ int apus_shm_send(int fd, const void *bytes, uint32_t length, const int *fds, ui
 		c.header.cmsg_len = CMSG_LEN(fd_count * sizeof(int));
 		memcpy(CMSG_DATA(&c.header), fds, fd_count * sizeof(int));
 	}
-	if (sendmsg(fd, &m, MSG_NOSIGNAL) == (ssize_t)length)
+	APUS_SHM_POINT(false);
+	if (sendmsg(fd, &m, MSG_NOSIGNAL) == (ssize_t)length) {
+		APUS_SHM_POINT(true);
 		return 0;
+	}
 	return errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS ? APUS_EAGAIN
 									    : APUS_ECLOSED;
 }
@@ -252,6 +258,7 @@ int apus_shm_receive(int fd, struct apus_shm_message *message_out)
 		return APUS_EENCODING;
 	}
 	message_out->length = (uint32_t)n;
+	APUS_SHM_POINT(true);
 	return 0;
 }
 
@@ -270,6 +277,20 @@ int apus_shm_self(void)
 	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
 
 	return fd < 0 ? APUS_ENOTSUP : fd;
+}
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+int apus_shm_listener_process(int fd)
+{
+	int pidfd = -1;
+	socklen_t bytes = sizeof(pidfd);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &bytes) == 0 && pidfd >= 0
+		       ? pidfd
+		       : APUS_ENOTSUP;
 }
 
 bool apus_shm_is_dead(int pidfd)
@@ -294,6 +315,7 @@ int apus_shm_map(int fd, size_t bytes, bool writable, void **base_out)
 	base = mmap(NULL, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED)
 		return errno == EPERM ? APUS_EPERM : APUS_ENOMEM;
+	APUS_SHM_POINT(true);
 	*base_out = base;
 	return 0;
 }

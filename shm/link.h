@@ -66,6 +66,9 @@ void apus_shm_message_close(struct apus_shm_message *message);
 
 /** A descriptor of this very process that becomes readable when it dies, for the peer. Or APUS_ENOTSUP. */
 int apus_shm_self(void);
+/** The same of the process that listened at the other end of a connection made by apus_shm_connect(), the caller's to
+ *  close; APUS_ENOTSUP before Linux 6.5. */
+int apus_shm_listener_process(int fd);
 /** True if the process behind such a descriptor is dead. */
 bool apus_shm_is_dead(int pidfd);
 

@@ -60,6 +60,8 @@ def _arguments():
     parser.add_argument("--jobs", type=int, default=1, metavar="N",
                         help="cases at a time (default: 1)")
     parser.add_argument("--long", action="store_true", help="also the cases that take minutes")
+    parser.add_argument("--shm", action="store_true",
+                        help="Apus publishers and subscribers share memory with those of their host")
     return parser.parse_args()
 
 
@@ -99,6 +101,7 @@ def main():
     Paths.source = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
     Paths.build = os.path.abspath(options.build)
     Paths.peers = os.path.abspath(options.peers or options.build)
+    Paths.shm = options.shm
     if options.keep:
         Paths.keep = os.path.abspath(options.keep)
         os.makedirs(Paths.keep, exist_ok=True)

@@ -29,6 +29,7 @@ class Paths:
     peers = None  # build directory of the peers; usually the same
     source = None
     keep = None  # directory in which captures survive, or None
+    shm = False  # Apus publishers and subscribers share memory, those of a host with each other
 
     @classmethod
     def program(cls, impl):
@@ -238,7 +239,11 @@ class World:
 
     def apus(self, *words, host="a", stdin=False):
         """Starts the apus command with these words."""
-        return self.start([Paths.program("apus"), *map(str, words)], "apus " + str(words[0]), host,
+        shared = []
+        if Paths.shm and words[0] in ("pub", "sub") and "shm=on" not in words:
+            where = os.path.join(self.directory, "shm-" + (host if self.two_hosts else "a"))
+            shared = ["-s", "shm=on", "-s", "shm.directory=" + where]
+        return self.start([Paths.program("apus"), *map(str, words), *shared], "apus " + str(words[0]), host,
                           stdin)
 
     def mac(self, host):
