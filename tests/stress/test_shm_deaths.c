@@ -50,8 +50,9 @@ static struct board {
 	_Atomic bool noting;
 	_Atomic bool go, stop; /* writers begin, and end */
 	_Atomic uint32_t ready[2 * LIVING];
-	_Atomic uint32_t written[LIVING], kept[LIVING]; /* by living writers: samples; in the history */
-	_Atomic uint32_t done[LIVING];                  /* living readers that have everything */
+	_Atomic uint32_t written[LIVING],
+		kept[LIVING];          /* by living writers: samples; in the history */
+	_Atomic uint32_t done[LIVING]; /* living readers that have everything */
 	char failure[256];
 	_Atomic bool failed;
 } * board;
@@ -140,10 +141,10 @@ static int64_t now_ns(void)
 
 static struct apus_participant *open_participant(void)
 {
-	const char *const settings[] = {"shm",         "on",   "shm.directory", directory,
-					"shm.readers", "6",    "shm.slots",     "48",
-					"shm.matches", "16",
-					"worker.idle", "block", NULL};
+	const char *const settings[] = {"shm",         "on", "shm.directory", directory,
+					"shm.readers", "6",  "shm.slots",     "48",
+					"shm.matches", "16", "worker.idle",   "block",
+					NULL};
 	struct apus_config *c = apus_config_create();
 	struct apus_participant *p;
 	char why[256], domain[8];
@@ -424,8 +425,8 @@ static void await_clean(bool ask, const char *what)
 		check_board();
 		a = (struct account){0};
 		if (names() <= writer_count + reader_count + 1 &&
-		    (!ask || (apus_host_visit(directory, 5 * SEC, count_row, &a) >= 0 &&
-			      a.strangers == 0)))
+		    (!ask ||
+		     (apus_host_visit(directory, 5 * SEC, count_row, &a) >= 0 && a.strangers == 0)))
 			return;
 		if (now_ns() > end)
 			fail_msg("%s: %u names, %u matches of the dead", what, names(),
