@@ -500,6 +500,19 @@ static bool is_looked_at(const struct apus_ctl_shm_route *r)
 	return atomic_load_explicit(&r->in.lent, memory_order_acquire) != 0;
 }
 
+/* A worker that was between two turns has passed the epoch and still knows the match: in its next turn it looks for
+ * a last time into the ring. So it has that turn now. A reader that is no more has been taken from it under one. */
+static void drain(struct apus_participant *p, const struct apus_ctl_shm_route *r)
+{
+	const struct apus_ctl_endpoint *e = apus_ctl_graph_endpoint(p->graph, &r->reader);
+	const struct apus_reader *reader = e ? e->local.owner : NULL;
+
+	if (!reader)
+		return;
+	apus_dp_worker_take_turn(reader->worker);
+	apus_dp_worker_end_turn(reader->worker);
+}
+
 /* Lets go of what an ended match shared, if nobody can look at it any more. */
 static bool release(struct apus_participant *p, struct apus_ctl_shm_route *r)
 {
@@ -510,6 +523,9 @@ static bool release(struct apus_participant *p, struct apus_ctl_shm_route *r)
 		return false;
 	if (!r->is_writer) {
 		if (is_looked_at(r))
+			return false;
+		drain(p, r);
+		if (is_looked_at(r)) /* also what that turn has found */
 			return false;
 		apus_ctl_shm_say_of(p, r, APUS_CTL_SHM_DETACH);
 		apus_ctl_shm_free_route(p->shm, r);
