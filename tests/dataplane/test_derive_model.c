@@ -67,10 +67,9 @@ static void note(struct table *out)
 			out->acked[i] = apus_dp_writer_acked_by(w, s);
 		if (s->owing_at) {
 			assert_int_equal(w->owing[s->owing_at - 1], w->order[i]);
-			assert_true(s->acked >= w->states[w->owing[(s->owing_at - 1 -
-								    (s->owing_at > 1)) /
-								   2]]
-							.acked);
+			assert_true(s->acked >=
+				    w->states[w->owing[(s->owing_at - 1 - (s->owing_at > 1)) / 2]]
+					    .acked);
 		}
 		for (uint32_t k = 0; k < f->open_local_count; k++)
 			out->open[i] |= f->local_visits[k] == w->order[i];
@@ -182,8 +181,8 @@ static void step(void)
 
 static void run(bool reliable)
 {
-	const struct fan_options o = {.reliable = reliable, .depth = 1, .max_samples = 64,
-				      .local = true};
+	const struct fan_options o = {
+		.reliable = reliable, .depth = 1, .max_samples = 64, .local = true};
 
 	seed = 11;
 	fan_init(&fan, READERS, range_of, NULL, &o);
