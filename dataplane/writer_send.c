@@ -14,9 +14,22 @@
 #define HB_ASK_EVERY     32
 #define HB_ASK_EVERY_MAX 1024
 
-apus_seq apus_dp_writer_first(const struct apus_dp_writer *w, const struct apus_dp_writer_state *s)
+/* The first number there is: of a sample, or of the end of a set that somebody has yet to acknowledge, whose samples
+ * a volatile writer has let go as soon as all had those. Without it a reader took that end for lost, and the set
+ * for broken. */
+static apus_seq first_kept(const struct apus_dp_writer *w)
 {
 	apus_seq first = apus_dp_cache_first(&w->cache, w->last + 1);
+	const struct apus_dp_marker *m = NULL;
+
+	if (w->marker_count && !w->config.transient_local)
+		m = apus_dp_writer_marker(w, w->min_acked + 1, first - 1);
+	return m ? m->seq : first;
+}
+
+apus_seq apus_dp_writer_first(const struct apus_dp_writer *w, const struct apus_dp_writer_state *s)
+{
+	apus_seq first = first_kept(w);
 
 	if (!s->lazy || s->confirmed + 1 >= first || (s->owing_at && s->acked + 1 < first))
 		return first;
@@ -30,7 +43,7 @@ static apus_seq first_behind(const struct apus_dp_writer *w, uint32_t destinatio
 	apus_seq least = INT64_MAX;
 
 	if (!d->filtered)
-		return apus_dp_cache_first(&w->cache, w->last + 1);
+		return first_kept(w);
 	for (uint32_t i = 0; i < d->state_count; i++) {
 		const struct apus_dp_writer_state *s = apus_dp_writer_behind(w, destination, i);
 		apus_seq first = apus_dp_writer_first(w, s);
@@ -38,7 +51,7 @@ static apus_seq first_behind(const struct apus_dp_writer *w, uint32_t destinatio
 		if (s->lazy && first < least)
 			least = first;
 	}
-	return least < INT64_MAX ? least : apus_dp_cache_first(&w->cache, w->last + 1);
+	return least < INT64_MAX ? least : first_kept(w);
 }
 
 /* first, last: the numbers to tell of. */

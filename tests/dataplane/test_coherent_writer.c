@@ -29,6 +29,7 @@ struct seen {
 
 static struct seen seen[256];
 static int seen_count;
+static apus_seq heartbeat_first; /* of the last HEARTBEAT seen */
 
 /* Reads what side a has sent since the last look; nothing is delivered. */
 static void look(void)
@@ -42,7 +43,9 @@ static void look(void)
 
 		assert_int_equal(apus_wire_open(&m, d->bytes, d->length), APUS_WIRE_ACCEPT);
 		while (apus_wire_next(&m, &sub) == APUS_WIRE_ACCEPT)
-			if (sub.id == APUS_WIRE_DATA)
+			if (sub.id == APUS_WIRE_HEARTBEAT)
+				heartbeat_first = sub.heartbeat.first;
+			else if (sub.id == APUS_WIRE_DATA)
 				seen[seen_count++] = (struct seen){
 					.writer = (sub.data.writer.value >> 8) - 1,
 					.seq = sub.data.seq,
@@ -224,6 +227,28 @@ static void test_repair(void **state)
 	close_writers();
 }
 
+/* All samples of a set are acknowledged and gone, its end is not: it is still announced, until it is. */
+static void test_end_outlives_its_samples(void **state)
+{
+	struct apus_wire_acknack a = {.set = {.base = 2}, .count = 1000, .final = true};
+
+	(void)state;
+	open_writers(APUS_SCOPE_TOPIC);
+	begin();
+	write_one(0);
+	end();
+	for (apus_seq first = 2; first <= 3; first++, a.set.base++, a.count++) {
+		apus_dp_worker_take_turn(pair.a.worker);
+		apus_dp_writer_acknack(ends[0].writer, &ends[0].reader->config.guid, &a, NULL,
+				       pair.now);
+		apus_dp_worker_end_turn(pair.a.worker);
+		write_one(0);
+		look();
+		assert_int_equal(heartbeat_first, first);
+	}
+	close_writers();
+}
+
 /* Suspended: nothing leaves, then everything in the order of its numbers, ends of sets in their places. */
 static void test_suspension(void **state)
 {
@@ -282,6 +307,7 @@ int main(void)
 		cmocka_unit_test(test_group_scope),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_repair),
+		cmocka_unit_test(test_end_outlives_its_samples),
 		cmocka_unit_test(test_suspension),
 		cmocka_unit_test(test_many_sets_while_suspended),
 	};
