@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 
 #define PIECES     64
-#define UNIT_BYTES ((size_t)64)
+#define UNIT_BYTES ((size_t)128) /* what the most aligned struct needs */
 /* Above this size a piece fills pages by itself. */
 #define PIECE_BYTES_MAX ((size_t)16384)
 #define SIZES           (PIECE_BYTES_MAX / UNIT_BYTES)

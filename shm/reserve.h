@@ -20,7 +20,7 @@ struct apus_shm_shelf;
 
 /** One piece. Plain values; empty when zero. */
 struct apus_shm_reserve {
-	void *base;                   /* 64-byte aligned */
+	void *base;                   /* 128-byte aligned */
 	struct apus_shm_shelf *shelf; /* what it is a piece of; NULL: it lies in … */
 	void *whole;                  /* … this memory of its own */
 	size_t whole_bytes;

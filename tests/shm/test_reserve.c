@@ -31,7 +31,7 @@ static bool is_zero(const unsigned char *p, size_t bytes)
 static void take(size_t bytes, unsigned flags, struct apus_shm_reserve *r)
 {
 	assert_int_equal(apus_shm_reserve(bytes, flags, r), 0);
-	assert_int_equal((uintptr_t)r->base % 64, 0);
+	assert_int_equal((uintptr_t)r->base % 128, 0);
 }
 
 /* Every piece holds what was written into it, whatever happens to the others, and begins as zeros. */
