@@ -19,6 +19,7 @@ struct world {
 	struct apus_dp_reader_port reader_port[2];
 	struct apus_ctl_publisher_config config;
 	uint32_t hooks, hook_dirty;
+	uint32_t readers_max; /* of others; 0: as the fixture has it */
 };
 
 static void on_published(void *user, struct apus_ctl_endpoint *endpoint, uint32_t dirty)
@@ -35,6 +36,8 @@ static void start(struct world *w)
 	const struct apus_dp_turn *turns[] = {&w->turn[0], &w->turn[1]};
 	struct apus_ctl_graph_config gc = fixture_config();
 
+	if (w->readers_max)
+		gc.remote_readers = gc.matches_per_endpoint = w->readers_max;
 	w->config.turns = turns;
 	w->config.turn_count = 2;
 	w->config.epoch = &w->epoch;
@@ -281,6 +284,77 @@ static void a_turn_publishes_an_endpoint_once(void **state)
 	remote_reader(&w, 11, 1, NULL, NULL, NULL);
 	apus_ctl_publisher_turn(w.p);
 	assert_int_equal(seen(&w, 1)->generation, 2);
+	close_world(&w);
+}
+
+/* A writer of `count` readers, published once at `now`. */
+static void publish_many(struct world *w, uint32_t count, struct apus_mono now)
+{
+	struct apus_mono due;
+
+	prepare(w);
+	w->readers_max = 512;
+	start(w);
+	fixture_add_participant(w->graph, 1);
+	local_writer(w, 1, NULL);
+	for (uint32_t key = 1; key <= count; key++)
+		remote_reader(w, key, 1, NULL, NULL, NULL);
+	assert_int_equal(apus_ctl_publisher_turn_at(w->p, now, &due), 0);
+	assert_int_equal(due.ns, 0);
+	assert_int_equal(published(w), 1);
+	assert_int_equal(seen(w, 1)->match_count, count);
+}
+
+/* Of a writer with many readers news of filters wait for 5 us a match after its last snapshot, however many there
+ * are; a new match does not, and takes them along. */
+static void news_of_filters_alone_wait(void **state)
+{
+	struct apus_mono now = {APUS_NS_PER_SEC}, due;
+	struct world w;
+
+	(void)state;
+	publish_many(&w, 300, now);
+	for (uint32_t key = 5; key <= 6; key++) {
+		now.ns++;
+		remote_reader(&w, key, 2, "DDSSQL", "x > 1", NULL);
+		assert_int_equal(apus_ctl_publisher_turn_at(w.p, now, &due), 0);
+		assert_int_equal(published(&w), 1);
+		assert_int_equal(due.ns, APUS_NS_PER_SEC + 300 * 5000);
+	}
+	now = due;
+	assert_int_equal(apus_ctl_publisher_turn_at(w.p, now, &due), 0);
+	assert_int_equal(due.ns, 0);
+	assert_int_equal(published(&w), 2);
+	assert_non_null(seen(&w, 1)->match[4].predicate);
+	assert_non_null(seen(&w, 1)->match[5].predicate);
+	assert_null(seen(&w, 1)->match[6].predicate);
+	remote_reader(&w, 7, 2, "DDSSQL", "x > 1", NULL);
+	apus_ctl_publisher_turn_at(w.p, now, &due);
+	assert_int_equal(published(&w), 2);
+	remote_reader(&w, 301, 1, NULL, NULL, NULL);
+	apus_ctl_publisher_turn_at(w.p, now, &due);
+	assert_int_equal(due.ns, 0);
+	assert_int_equal(published(&w), 3);
+	assert_int_equal(seen(&w, 1)->match_count, 301);
+	assert_non_null(seen(&w, 1)->match[6].predicate);
+	/* Whoever does not say what time it is waits for nothing. */
+	remote_reader(&w, 8, 2, "DDSSQL", "x > 1", NULL);
+	apus_ctl_publisher_turn(w.p);
+	assert_int_equal(published(&w), 4);
+	close_world(&w);
+}
+
+static void filters_of_few_readers_do_not_wait(void **state)
+{
+	struct apus_mono now = {APUS_NS_PER_SEC}, due;
+	struct world w;
+
+	(void)state;
+	publish_many(&w, 255, now);
+	remote_reader(&w, 5, 2, "DDSSQL", "x > 1", NULL);
+	apus_ctl_publisher_turn_at(w.p, now, &due);
+	assert_int_equal(due.ns, 0);
+	assert_int_equal(published(&w), 2);
 	close_world(&w);
 }
 
@@ -709,6 +783,8 @@ int main(void)
 		cmocka_unit_test(a_readers_snapshot_says_what_the_graph_says),
 		cmocka_unit_test(builtin_endpoints_are_served_too),
 		cmocka_unit_test(a_turn_publishes_an_endpoint_once),
+		cmocka_unit_test(news_of_filters_alone_wait),
+		cmocka_unit_test(filters_of_few_readers_do_not_wait),
 		cmocka_unit_test(nothing_is_freed_while_a_word_is_older),
 		cmocka_unit_test(generations_are_bounded_and_later_changes_coalesce),
 		cmocka_unit_test(an_endpoint_that_goes_leaves_its_port_empty),
