@@ -37,6 +37,9 @@
 #define ROW_FIRST    8u
 #define ROW_DELAY_NS (APUS_NS_PER_MS / 2)
 #define ROW_PAUSE_NS (2 * APUS_NS_PER_MS)
+/* Matches of a writer that are a crowd, and how long readers that join it wait for others, for each. */
+#define CROWD_MIN      256u
+#define CROWD_DELAY_NS 5000
 
 /* Which instance of a filter class evaluates for the endpoints of a worker. */
 static uint32_t context_of(const struct apus_participant *p, const struct apus_dp_worker *worker)
@@ -179,7 +182,7 @@ void apus_ctl_domain_changed(struct apus_participant *p)
 		apus_dp_worker_wake(p->control);
 }
 
-/* Has an endpoint a match inside this participant? Such pairs are in force when the call returns. */
+/* Has an endpoint a match inside this participant? Such pairs are in force when the call returns, but in a crowd. */
 static bool has_local_match(const struct apus_participant *p, const struct apus_ctl_endpoint *e)
 {
 	const struct apus_ctl_match *m = NULL;
@@ -191,20 +194,38 @@ static bool has_local_match(const struct apus_participant *p, const struct apus_
 	return false;
 }
 
+/* The most matches that a writer of this participant has which a new reader is matched with. */
+static uint32_t crowd_of(const struct apus_participant *p, const struct apus_ctl_endpoint *reader)
+{
+	const struct apus_ctl_match *m = NULL;
+	uint32_t most = 0;
+
+	while ((m = apus_ctl_graph_next_match(p->graph, reader, m))) {
+		const struct apus_ctl_endpoint *w = apus_ctl_graph_endpoint_at(p->graph, m->writer);
+
+		if (w->is_local && w->match_count > most)
+			most = w->match_count;
+	}
+	return most;
+}
+
 /* A new endpoint takes part at once, but of many made in a row those after the first few do so together, a
- * moment later: each publication on its own costs a datagram for every match. */
+ * moment later: each publication on its own costs a datagram for every match. So does a reader that joins a crowd,
+ * however fast it comes: a snapshot costs as much as there are matches, and N readers must not cost N of them. */
 static void created(struct apus_participant *p, const struct apus_ctl_endpoint *e)
 {
+	uint32_t crowd = e->is_writer ? 0 : crowd_of(p, e);
 	struct apus_mono now = apus_mono_now();
 
 	if (now.ns - p->row_last.ns > ROW_PAUSE_NS)
 		p->row_count = 0;
 	p->row_last = now;
 	p->row_count += p->row_count < ROW_FIRST;
-	if (p->row_count < ROW_FIRST || has_local_match(p, e)) {
+	if (crowd < CROWD_MIN && (p->row_count < ROW_FIRST || has_local_match(p, e))) {
 		apus_ctl_domain_changed(p);
 	} else if (!p->settle_due.ns) {
-		p->settle_due = apus_mono_add(now, ROW_DELAY_NS);
+		p->settle_due = apus_mono_add(
+			now, crowd < CROWD_MIN ? ROW_DELAY_NS : (int64_t)crowd * CROWD_DELAY_NS);
 		apus_dp_worker_wake(p->control);
 	}
 }

@@ -129,7 +129,7 @@ static void test_related(void **state)
 	(void)state;
 	apus_qos_reader_default(&q);
 	q.depth = 8;
-	open_pair("144", NULL, &q);
+	open_pair("139", NULL, &q);
 	assert_int_equal(apus_write_related(w, &v, APUS_ALIVE, INT64_MIN, NULL, 1), APUS_EINVAL);
 	assert_int_equal(apus_write_related(w, &v, APUS_ALIVE, INT64_MIN, &client, 0), APUS_EINVAL);
 	for (int i = 0; i < 4; i++) {

@@ -39,7 +39,7 @@ static struct apus_participant *participant(void)
 	char why[256] = "";
 
 	assert_int_equal(apus_config_set(c, "interfaces", "lo", NULL, 0), 0);
-	assert_int_equal(apus_config_set(c, "domain", "93", NULL, 0), 0);
+	assert_int_equal(apus_config_set(c, "domain", "130", NULL, 0), 0);
 	assert_int_equal(apus_config_set(c, "worker.mode", "driven", NULL, 0), 0);
 	if (apus_participant_create(c, &p, why, sizeof(why)) != 0)
 		fail_msg("%s", why);

@@ -130,7 +130,7 @@ static int take_all(struct apus_participant *p, struct apus_reader *r)
 /* Nested and unbalanced sets and suspensions, and members that go in the middle of a set. */
 static void test_misuse(void **state)
 {
-	struct apus_participant *p = participant("143");
+	struct apus_participant *p = participant("135");
 	struct apus_group_options group = {.access_scope = APUS_SCOPE_GROUP,
 					   .coherent_access = true};
 	struct apus_shape v = {.color = "RED", .x = 1};

@@ -31,7 +31,7 @@ static struct apus_participant *participant(void)
 
 	assert_non_null(c);
 	assert_int_equal(apus_config_set(c, "interfaces", "lo", NULL, 0), 0);
-	assert_int_equal(apus_config_set(c, "domain", "94", NULL, 0), 0);
+	assert_int_equal(apus_config_set(c, "domain", "132", NULL, 0), 0);
 	assert_int_equal(apus_config_set(c, "worker.mode", "driven", NULL, 0), 0);
 	if (apus_participant_create(c, &p, why, sizeof(why)) != 0)
 		fail_msg("%s", why);

@@ -42,7 +42,7 @@ static struct apus_participant *participant(void)
 	char why[256] = "";
 
 	assert_int_equal(apus_config_set(c, "interfaces", "lo", NULL, 0), 0);
-	assert_int_equal(apus_config_set(c, "domain", "95", NULL, 0), 0);
+	assert_int_equal(apus_config_set(c, "domain", "133", NULL, 0), 0);
 	assert_int_equal(apus_config_set(c, "limits.local_endpoints", "4", NULL, 0), 0);
 	assert_int_equal(apus_config_set(c, "limits.matches", "8", NULL, 0), 0);
 	assert_int_equal(apus_config_set(c, "stats.file", path, NULL, 0), 0);
@@ -59,7 +59,7 @@ static void refused(int code, const char *reason)
 	char why[256] = "";
 
 	assert_int_equal(apus_config_set(c, "interfaces", "lo", NULL, 0), 0);
-	assert_int_equal(apus_config_set(c, "domain", "95", NULL, 0), 0);
+	assert_int_equal(apus_config_set(c, "domain", "133", NULL, 0), 0);
 	assert_int_equal(apus_config_set(c, "limits.local_endpoints", "4", NULL, 0), 0);
 	assert_int_equal(apus_config_set(c, "limits.matches", "4096", NULL, 0), 0);
 	assert_int_equal(apus_config_set(c, "stats.file", path, NULL, 0), 0);

@@ -66,7 +66,7 @@ static const struct {
 
 static struct apus_participant *participant(void)
 {
-	static const char *const settings[][2] = {{"interfaces", "lo"}, {"domain", "145"}};
+	static const char *const settings[][2] = {{"interfaces", "lo"}, {"domain", "136"}};
 	struct apus_config *c = apus_config_create();
 	struct apus_participant *p = NULL;
 	char why[256] = "";

@@ -36,7 +36,7 @@ static struct apus_participant *participant(const char *mode)
 
 	assert_non_null(c);
 	assert_int_equal(apus_config_set(c, "interfaces", "lo", NULL, 0), 0);
-	assert_int_equal(apus_config_set(c, "domain", "93", NULL, 0), 0);
+	assert_int_equal(apus_config_set(c, "domain", "131", NULL, 0), 0);
 	assert_int_equal(apus_config_set(c, "worker.mode", mode, NULL, 0), 0);
 	assert_int_equal(apus_config_set(c, "worker.idle", "block", NULL, 0), 0);
 	if (apus_participant_create(c, &p, why, sizeof(why)) != 0)
