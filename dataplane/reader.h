@@ -249,6 +249,7 @@ struct apus_dp_reader {
 	uint32_t *order, *order_new;          /* as in struct apus_dp_writer */
 	uint32_t match_count;
 	uint32_t shm_count;                /* of them, those through shared memory */
+	struct apus_dp_reader *ask_next;   /* in the worker's list */
 	struct apus_dp_reader *group_next; /* in its subscriber's list */
 	uint32_t group_head;               /* scratch of apus_dp_group_list() */
 	bool any_refused;                  /* something waits for room: ask again after a take */

@@ -258,9 +258,12 @@ void apus_dp_reader_adopt(struct apus_dp_reader *reader, struct apus_mono now)
 		apus_dp_reader_note_flips(reader);
 	}
 	greet(reader, now);
-	/* What it has pruned has made room, and nobody may take anything for long. */
-	if (filter_changed)
-		apus_dp_reader_ask_again(reader, false, now);
+	/* What it has pruned has made room, and nobody may take anything for long. A writer that is asked visits other
+	 * readers, too, so they must have adopted what is theirs: their old filters may be gone already. */
+	if (filter_changed) {
+		reader->ask_next = reader->worker->ask_first;
+		reader->worker->ask_first = reader;
+	}
 }
 
 void apus_dp_reader_detach(struct apus_dp_reader *reader, struct apus_mono now)

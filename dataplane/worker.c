@@ -121,7 +121,8 @@ static struct apus_dp_writer *writer_of(struct apus_dp_news_link *link)
 	return (void *)((char *)link - offsetof(struct apus_dp_writer, port.link));
 }
 
-/* Readers first: a writer that greets a reader of this worker finds its match there. */
+/* Readers first: a writer that greets a reader of this worker finds its match there. What is refused until now is asked
+ * for last. */
 static void adopt_news(struct apus_dp_worker *w, struct apus_mono now)
 {
 	struct apus_dp_news_link *l = apus_dp_news_take(&w->news_readers), *next;
@@ -133,6 +134,12 @@ static void adopt_news(struct apus_dp_worker *w, struct apus_mono now)
 	for (l = apus_dp_news_take(&w->news_writers); l; l = next) {
 		next = apus_dp_news_begin(l);
 		apus_dp_writer_adopt(writer_of(l), now);
+	}
+	while (w->ask_first) {
+		struct apus_dp_reader *r = w->ask_first;
+
+		w->ask_first = r->ask_next;
+		apus_dp_reader_ask_again(r, false, now);
 	}
 }
 

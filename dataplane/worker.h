@@ -137,6 +137,8 @@ struct apus_dp_worker {
 	struct apus_dp_worker_config config;
 	uint64_t adopted_epoch; /* under the turn */
 	struct apus_dp_news news_readers, news_writers;
+	struct apus_dp_reader
+		*ask_first; /* while a turn adopts: by `ask_next`, whose filters have changed */
 
 	struct apus_dp_wheel wheel;
 	struct apus_quick_clock
