@@ -182,29 +182,19 @@ void apus_ctl_domain_changed(struct apus_participant *p)
 		apus_dp_worker_wake(p->control);
 }
 
-/* Has an endpoint a match inside this participant? Such pairs are in force when the call returns, but in a crowd. */
-static bool has_local_match(const struct apus_participant *p, const struct apus_ctl_endpoint *e)
-{
-	const struct apus_ctl_match *m = NULL;
-
-	while ((m = apus_ctl_graph_next_match(p->graph, e, m)))
-		if (apus_ctl_graph_endpoint_at(p->graph, e->is_writer ? m->reader : m->writer)
-			    ->is_local)
-			return true;
-	return false;
-}
-
-/* The most matches that a writer of this participant has which a new reader is matched with. */
-static uint32_t crowd_of(const struct apus_participant *p, const struct apus_ctl_endpoint *reader)
+/* The most matches that an endpoint of this participant has which a new one is matched with; 0: there is none. Such pairs
+ * are in force when the call returns, but of a reader in a crowd. */
+static uint32_t most_matches(const struct apus_participant *p, const struct apus_ctl_endpoint *e)
 {
 	const struct apus_ctl_match *m = NULL;
 	uint32_t most = 0;
 
-	while ((m = apus_ctl_graph_next_match(p->graph, reader, m))) {
-		const struct apus_ctl_endpoint *w = apus_ctl_graph_endpoint_at(p->graph, m->writer);
+	while ((m = apus_ctl_graph_next_match(p->graph, e, m))) {
+		const struct apus_ctl_endpoint *other =
+			apus_ctl_graph_endpoint_at(p->graph, e->is_writer ? m->reader : m->writer);
 
-		if (w->is_local && w->match_count > most)
-			most = w->match_count;
+		if (other->is_local && other->match_count > most)
+			most = other->match_count;
 	}
 	return most;
 }
@@ -214,18 +204,19 @@ static uint32_t crowd_of(const struct apus_participant *p, const struct apus_ctl
  * however fast it comes: a snapshot costs as much as there are matches, and N readers must not cost N of them. */
 static void created(struct apus_participant *p, const struct apus_ctl_endpoint *e)
 {
-	uint32_t crowd = e->is_writer ? 0 : crowd_of(p, e);
+	uint32_t most = most_matches(p, e);
+	bool crowded = !e->is_writer && most >= CROWD_MIN;
 	struct apus_mono now = apus_mono_now();
 
 	if (now.ns - p->row_last.ns > ROW_PAUSE_NS)
 		p->row_count = 0;
 	p->row_last = now;
 	p->row_count += p->row_count < ROW_FIRST;
-	if (crowd < CROWD_MIN && (p->row_count < ROW_FIRST || has_local_match(p, e))) {
+	if (!crowded && (p->row_count < ROW_FIRST || most)) {
 		apus_ctl_domain_changed(p);
 	} else if (!p->settle_due.ns) {
-		p->settle_due = apus_mono_add(
-			now, crowd < CROWD_MIN ? ROW_DELAY_NS : (int64_t)crowd * CROWD_DELAY_NS);
+		p->settle_due =
+			apus_mono_add(now, crowded ? (int64_t)most * CROWD_DELAY_NS : ROW_DELAY_NS);
 		apus_dp_worker_wake(p->control);
 	}
 }
