@@ -50,33 +50,39 @@ void apus_dpdk_argument(const char *arguments, const char *key, char *value_out,
 
 /* --- the interface -------------------------------------------------------------------------------- */
 
-/* IFF_… of an interface, 0 if it is not there. */
-static unsigned flags_of(const char *interface)
+/* What an ioctl of sockets says of an interface, in *request. Returns 0, APUS_EIO without a socket to ask by, or
+ * APUS_ENODEV. */
+static int ask(const char *interface, unsigned long what, struct ifreq *request)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq request = {0};
 	bool done;
 
 	if (fd < 0)
-		return IFF_UP | IFF_RUNNING; /* nothing is known */
-	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", interface);
-	done = ioctl(fd, SIOCGIFFLAGS, &request) == 0;
+		return APUS_EIO;
+	snprintf(request->ifr_name, sizeof(request->ifr_name), "%s", interface);
+	done = ioctl(fd, what, request) == 0;
 	close(fd);
-	return done ? (unsigned short)request.ifr_flags : 0;
+	return done ? 0 : APUS_ENODEV;
+}
+
+/* IFF_… of an interface, 0 if it is not there. */
+static unsigned flags_of(const char *interface)
+{
+	struct ifreq request = {0};
+	int rc = ask(interface, SIOCGIFFLAGS, &request);
+
+	if (rc == APUS_EIO)
+		return IFF_UP | IFF_RUNNING; /* nothing is known */
+	return rc == 0 ? (unsigned short)request.ifr_flags : 0;
 }
 
 uint32_t apus_dpdk_host_mtu(const struct apus_dpdk_host *h)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq request = {0};
-	bool done;
 
-	if (fd < 0)
-		return 0;
-	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", h->interface);
-	done = ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0;
-	close(fd);
-	return done ? (uint32_t)request.ifr_mtu : 0;
+	return ask(h->interface, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0
+		       ? (uint32_t)request.ifr_mtu
+		       : 0;
 }
 
 static bool is_ours(const struct apus_dpdk_settings *s, const struct sockaddr *a)
@@ -123,16 +129,11 @@ static int check_addresses(const struct apus_dpdk_settings *s, struct reason why
 static uint32_t count_combined(const char *interface)
 {
 	struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq request = {.ifr_data = (void *)&channels};
-	bool done;
 
-	if (fd < 0)
-		return 1;
-	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", interface);
-	done = ioctl(fd, SIOCETHTOOL, &request) == 0;
-	close(fd);
-	return done && channels.combined_count > 0 ? channels.combined_count : 1;
+	return ask(interface, SIOCETHTOOL, &request) == 0 && channels.combined_count > 0
+		       ? channels.combined_count
+		       : 1;
 }
 
 /* Receive queues that the interface has; 0: not known. */
